@@ -5,7 +5,8 @@
 
 Loops after scheduling, for each input: p:outer... flat, where flat runs over the concatenated axis
 and all behind it. Of few inputs the body chooses the one to read from, and LLVM moves the choice
-out of the loops; from about ten on it no longer does, and a loop is a hundred times slower.
+out of the loops; from about ten on it no longer does, and a loop is a hundred times slower. Where
+boundaries fall inside of blocks of channels, see ``joined_blocks``.
 
 Exact:  elements are moved.
 """
@@ -24,7 +25,8 @@ from schedules.bodies import concat
 from schedules.bodies.arguments import int64
 from schedules.bodies.body import template_name
 from schedules.bodies.prim_func import axes
-from schedules.cpu.elementwise import on_cpu
+from schedules.cpu import joined_blocks
+from schedules.cpu.in_registers import Writer, on_cpu_in_registers
 from schedules.spec import Concat
 from schedules.template import Layouts
 
@@ -62,4 +64,8 @@ def _copy(x: Any, shape: Sequence[Any], y: Any, axis: int, begin: int) -> None:
         T.buffer_store(y, x[tuple(index)], moved)
 
 
-CONCAT_CPU = on_cpu(replace(concat.CONCAT, kernel=kernel))
+def _writer(spec: Concat, layouts: Layouts) -> Writer | None:
+    return joined_blocks.kernel if joined_blocks.pieces(spec, layouts) else None
+
+
+CONCAT_CPU = on_cpu_in_registers(replace(concat.CONCAT, kernel=kernel), _writer)

@@ -26,8 +26,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.target import Target
-from tvm.target.codegen import target_has_features
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
@@ -44,13 +42,6 @@ PART_BYTES = 16  # within which every instruction set interleaves elements
 
 _Load = Callable[[int, int, int], Expr]  # so many elements of a row of x from a row and column on
 _Store = Callable[[int, int, Expr], None]  # elements of a row of y, of x's rows from a place on
-
-
-def register_parts(target: Target) -> int:
-    """Return how many parts of 16 bytes a register of ``target`` has."""
-    if target_has_features("avx512bw", target):
-        return 4
-    return 2 if target_has_features("avx2", target) else 1
 
 
 def kernel(spec: Move, layouts: Layouts, template: str, parts: int) -> tirx.PrimFunc:

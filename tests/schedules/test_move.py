@@ -5,7 +5,7 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.cpu import transposition
+from schedules.cpu import in_registers, joined_blocks
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.exchange import matrices
 from schedules.cpu.move import MOVE_CPU
@@ -276,7 +276,7 @@ def test_exchanges_by_tiles(case, dtype, target):
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_registers_of_any_size(monkeypatch, case, dtype, parts):
-    monkeypatch.setattr(transposition, "register_parts", lambda _target: parts)
+    monkeypatch.setattr(in_registers, "register_parts", lambda _target: parts)
     shape, how, layout, output = EXCHANGES[case]
     check(exchange(shape, dtype, **how), {}, layout, output)
 
@@ -305,3 +305,69 @@ def test_tiles_of_an_open_batch():
 )
 def test_other_moves_have_no_tiles(spec, layout, output):
     assert matrices(spec, Layouts(inputs=(layout,), output=output)) is None
+
+
+JOINED = {
+    "two in a block": ((3, 20), "uint8"),
+    "three in a block": ((5, 4, 40), "int8"),
+    "many in a block": ((1, 2, 3, 1, 4, 1, 2, 5, 1, 1, 33, 6), "uint8"),
+    "zero lanes behind": ((24, 18), "float32"),
+    "a whole block behind a cut one": ((24, 24), "float32"),
+    "words": ((9, 16, 7), "int32"),
+}
+
+
+@pytest.mark.parametrize("target", X86)
+@pytest.mark.parametrize("case", JOINED)
+def test_concat_inside_of_blocks(case, target):
+    sizes, dtype = JOINED[case]
+    spec = concat(sizes, 1, dtype)
+    assert joined_blocks.pieces(spec, Layouts(inputs=(NCHW16C,) * len(sizes), output=NCHW16C))
+    check(spec, {}, NCHW16C, target=Target(TARGETS[target]))
+    check(spec, {}, NCHW16C, target=Target(TARGETS[target]), searched=True)
+
+
+def channels(x: int, first: int, count: int, dtype: str, batch: object = 2) -> Move:
+    """Return a slice of channels of images of 9 x 11, more pixels than a task has."""
+    return Move(
+        move="slice",
+        x_shape=(batch, x, 9, 11),
+        y_shape=(batch, count, 9, 11),
+        arguments=(0, first, 0, 0, 1, 1, 1, 1),
+        x=dtype,
+    )
+
+
+@pytest.mark.parametrize("target", X86)
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("parts", [(60, 26, 26), (40, 3, 37), (40, 20, 5), (32, 24, 8)], ids=label)
+def test_channels_from_inside_of_a_block(parts, dtype, target):
+    spec = channels(*parts, dtype)
+    assert joined_blocks.pieces(spec, Layouts(inputs=(NCHW16C,), output=NCHW16C))
+    check(spec, {}, NCHW16C, target=Target(TARGETS[target]))
+
+
+@pytest.mark.parametrize("sizes", [(24, 24), (100, 300)], ids=label)
+def test_blocks_joined_of_an_open_batch(sizes):
+    n = tirx.Var("n", "int64")
+    for spec in (
+        Concat(shapes=tuple((n, size, 9, 11) for size in sizes), axis=1, x="uint8"),
+        channels(sum(sizes), sizes[0], sizes[1], "uint8", n),
+    ):
+        layouts = Layouts(inputs=(NCHW16C,) * len(spec.tensors), output=NCHW16C)
+        assert joined_blocks.pieces(spec, layouts)
+        for batch in (1, 3):
+            check(spec, {}, NCHW16C, tensors=random_tensors(spec, batch))
+
+
+@pytest.mark.fast
+def test_what_loops_copy_is_not_joined_in_registers():
+    blocks = Layouts(inputs=(NCHW16C,) * 2, output=NCHW16C)
+    assert not joined_blocks.pieces(concat((16, 5), 1, "uint8"), blocks)
+    assert not joined_blocks.pieces(concat((3, 20), 2, "uint8"), blocks)
+    rows = Layouts(inputs=(NCHW16C, ROW), output=NCHW16C)
+    assert not joined_blocks.pieces(concat((3, 20), 1, "uint8"), rows)
+    one = Layouts(inputs=(NCHW16C,), output=NCHW16C)
+    assert not joined_blocks.pieces(channels(60, 32, 20, "uint8"), one)
+    for name in ("slice channels", "slice rows", "pad channels", "resize"):
+        assert not joined_blocks.pieces(moves(20)[name], one), name

@@ -45,8 +45,10 @@ from relay_int8.compiler.passes.normalize.fold_affine import FoldAffine
 from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
 from relay_int8.compiler.passes.normalize.fold_pad import FoldPad
 from relay_int8.compiler.passes.normalize.fold_samples import FoldSamples
+from relay_int8.compiler.passes.normalize.fold_shift import FoldShift
 from relay_int8.compiler.passes.normalize.join_dense import JoinDense
 from relay_int8.compiler.passes.normalize.join_masks import JoinMasks
+from relay_int8.compiler.passes.normalize.join_response import JoinResponse
 from relay_int8.compiler.passes.normalize.join_sums import JoinSums
 from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
 from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
@@ -90,6 +92,8 @@ def normalize_passes() -> list[Pass]:
         CanonicalizeReshape(),
         SplitSums(),
         CanonicalizeTokens(),
+        JoinResponse(),
+        FoldShift(),
         MoveBias(),
         SeparateRows(),
         JoinDense(),

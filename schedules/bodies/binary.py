@@ -3,6 +3,7 @@
     a, y : logical (n, c, ...) in one layout
     b    : the same layout; axes of extent 1 are broadcast
     m_a, m_b or m float32 (1,), z int32 (3,), clamp float32 (2,); fixed-point: all int32
+    a and b float32: clamp float32 (2,), and where y is an integer s float32 (1,), z int32 (1,)
 
 Exact:  add is one explicit fma, ``fma(float32(b - z_b), m_b, float32(a - z_a) * m_a)``. mul is
         exact in int32: the factors are below 2**9; so is fixed-point in int64. div is one
@@ -33,7 +34,7 @@ HEADROOM = 20  # bits that TensorFlow Lite's add gives its operands, of 9 bits e
 def kernel(spec: Binary, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel."""
     value = _float if spec.a == "float32" else _INTEGER[spec.operator]
-    return elementwise_kernel(spec, layouts, value, z=3)
+    return elementwise_kernel(spec, layouts, value, z=len(spec.zero_points))
 
 
 def _add(point: OutputElement) -> Expr:
@@ -101,9 +102,10 @@ def _extreme(point: OutputElement) -> Expr:
 
 
 def _float(point: OutputElement) -> Expr:
-    return clamp(
-        FLOAT_OPERATORS[point.spec.operator](point.here("a"), point.here("b")), point.bounds
-    )
+    t, y = FLOAT_OPERATORS[point.spec.operator](point.here("a"), point.here("b")), point.spec.y
+    if y == "float32":
+        return clamp(t, point.bounds)
+    return to_integer(t / point.param("s"), point.param("z"), point.bounds, y)
 
 
 _INTEGER: dict[str, Callable[[OutputElement], Expr]] = {

@@ -54,7 +54,10 @@ def _binary(spec: Binary, tensors: Arrays, params: Arrays) -> np.ndarray:
     a, b = tensors["a"], tensors["b"]
     if spec.a == "float32":
         with np.errstate(divide="ignore", invalid="ignore"):
-            return clamp(_OPERATORS[spec.operator](a, b), params["clamp"])
+            t = _OPERATORS[spec.operator](a, b)
+        if spec.y == "float32":
+            return clamp(t, params["clamp"])
+        return to_integer(t / params["s"], params["z"], params["clamp"], spec.y)
     z_a, z_b, z_y = params["z"]
     a, b = a.astype(np.int32) - z_a, b.astype(np.int32) - z_b
     if spec.operator == "mul":

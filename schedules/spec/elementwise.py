@@ -24,9 +24,10 @@ class Binary(Requantizing):
     div, integer: ``t = (float32(a - z_a) / float32(b - z_b)) * m``, rounded and clamped, a divisor
     of zero taken as ``ZERO_DIVISOR``; rdiv: b by a, as b is the one that is broadcast.
     max, min, integer: that of ``requantize(a - z_a, m_a)`` and ``requantize(b - z_b, m_b)``.
-    float32: the operator, then clamp.
+    float32: the operator, then clamp; where y is an integer, what :class:`Quantize` makes of the
+    operator's result.
     Params: add, max, min integer: m_a float32 (1,), m_b float32 (1,), z int32 (3,) = z_a, z_b, z_y,
-    clamp; mul, div, rdiv integer: m float32 (1,), z, clamp; float32: clamp.
+    clamp; mul, div, rdiv integer: m float32 (1,), z, clamp; float32: clamp, or those of Quantize.
     Fixed-point: mul, max, min as float, multiplier and shift. add as TensorFlow Lite (gemmlowp,
     tflite), multipliers below zero too: each operand
     ``shift_right(((q - z) << 20) * m_a, shift_a)``, then the sum by m and shift; add as TPU-MLIR:
@@ -58,7 +59,7 @@ class Binary(Requantizing):
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
         if self.a == "float32":
-            return ("clamp",)
+            return ("clamp",) if self.y == "float32" else ("s", "z", "clamp")
         if self.operator in ("mul", *QUOTIENTS):
             return (*self.scaled_by("m"), "z", "clamp")
         if self.rounding == "tpu-mlir" and self.operator == "add":

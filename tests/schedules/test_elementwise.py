@@ -75,6 +75,16 @@ def test_add(layout):
     check(binary("add", (2, 20, 5, 7)), SUM, layout)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("operator", ["add", "mul", "max", "min"])
+def test_binary_of_floats_that_are_quantized(operator, target):
+    params = {"s": f32(0.02), "z": i32(30), "clamp": f32(-30, 97)}
+    for dims, b_dims in (((2, 20, 5, 7), (2, 20, 1, 1)), ((2, 3, 5, 7), (2, 3, 5, 7))):
+        spec = binary(operator, dims, b_dims, types=("float32", "float32", "int8"))
+        for layout in (ROW, NCHW16C):
+            check(spec, params, layout, target=target)
+
+
 @pytest.mark.parametrize("layout", [NHWC, NCHW4C, NCHW16C], **by_name)
 @pytest.mark.parametrize("operator", ["add", "mul", "div", "rdiv", "max", "min"])
 def test_binary_float32_keeps_pad_lanes_zero(operator, layout):

@@ -80,11 +80,36 @@ def test_an_adaptive_pool_of_equal_windows_is_a_pool(expect_rewrite):
     expect_rewrite(CanonicalizePool(), Before, Expected)
 
 
+@pytest.mark.parametrize(
+    ("axes", "keepdims", "pixels"), [([2, 3], True, 48), ([-1], False, 8)], ids=["image", "rows"]
+)
+def test_a_sum_is_a_mean_times_its_pixels(expect_rewrite, axes, keepdims, pixels):
+    before = NetworkWriter((2, 5, 6, 8))
+    summed = relax.op.sum(before.x, axes, keepdims=keepdims)
+    mod = before.module(before.emit("y", summed))
+    after = NetworkWriter((2, 5, 6, 8))
+    mean = nn.avg_pool2d(after.x, pool_size=(6, 8) if keepdims else (1, 8))
+    if not keepdims:
+        mean = relax.op.reshape(after.emit("y/mean_pool2d", mean), (2, 5, 6))
+    mean = after.emit("y/mean", mean)
+    product = relax.op.multiply(mean, relax.const(pixels, "float32"))
+    expect_rewrite(CanonicalizePool(), mod, after.module(after.emit("y", product)))
+
+
+def test_a_sum_of_a_quantized_model_stays(expect_rewrite):
+    net = NetworkWriter((2, 5, 6, 8))
+    scale, zero = relax.const(0.1, "float32"), relax.const(0, "int8")
+    q = net.emit("q", relax.op.quantize(net.x, scale, zero, axis=1, out_dtype="int8"))
+    x = net.emit("x", relax.op.dequantize(q, scale, zero, axis=1))
+    mod = net.module(net.emit("y", relax.op.sum(x, [2, 3])))
+    expect_rewrite(CanonicalizePool(), mod, mod)
+
+
 KEPT = {
     "channels too": lambda x: relax.op.mean(x, [1, 2, 3]),
     "all axes": lambda x: relax.op.max(x),
     "channels alone": lambda x: relax.op.mean(x, [1], keepdims=True),
-    "a sum": lambda x: relax.op.sum(x, [2, 3]),
+    "a sum of channels too": lambda x: relax.op.sum(x, [1, 2, 3]),
     "windows that differ": lambda x: nn.adaptive_avg_pool2d(x, (4, 2)),
     "channels last": lambda x: nn.adaptive_avg_pool2d(x, (1, 1), layout="NHWC"),
 }

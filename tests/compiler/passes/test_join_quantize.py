@@ -13,7 +13,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.dataflow import FunctionWriter
 from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
-from schedules.spec import Dequantize, Move, Normalize, Quantize, Rescale, Softmax
+from schedules.spec import Binary, Dequantize, Move, Normalize, Quantize, Rescale, Softmax
 from tests.kernel_interpreter import interpret
 
 pytestmark = pytest.mark.fast
@@ -99,6 +99,32 @@ def test_softmax_gives_integers():
     shares = net.call("shares", Softmax(dims=DIMS, y="float32"), net.x)
     calls = joined(net.finish(net.quantized("q", shares, s=np.array([1 / 255], "float32"))))
     assert kinds(calls) == [("softmax", "int8")]
+
+
+@pytest.mark.parametrize("operator", ["add", "mul", "max"])
+def test_arithmetic_gives_integers_within_its_own_bounds(operator):
+    net = Calls()
+    spec = Binary(
+        operator=operator, a_shape=DIMS, b_shape=DIMS, a="float32", b="float32", y="float32"
+    )
+    norm = net.norm()
+    clamp = {"clamp": np.array([-0.5, np.inf], "float32")}
+    result = net.writer.emit("result", kernel_call(spec, [net.x, norm], clamp))
+    calls = joined(net.finish(net.quantized("q", result)))
+    assert kinds(calls) == [("normalize", "float32"), ("binary", "int8")]
+    _, params = operands(calls["q"], spec_of(calls["q"]))
+    assert params["clamp"].tolist() == [-17, 120]
+
+
+def test_arithmetic_of_integers_stays():
+    net = Calls()
+    q = net.quantized("q", net.x)
+    spec = Binary(operator="mul", a_shape=DIMS, b_shape=DIMS, a="int8", b="int8", y="float32")
+    steps = {"m": np.array([0.01], "float32"), "z": np.array([7, 7, 0], "int32")}
+    bounds = {"clamp": np.array([-9, 9], "float32")}
+    square = net.writer.emit("square", kernel_call(spec, [q, q], steps | bounds))
+    calls = joined(net.finish(net.quantized("y", square)))
+    assert [kind for kind, _ in kinds(calls)] == ["quantize", "binary", "quantize"]
 
 
 def test_moves_between_them_move_integers():

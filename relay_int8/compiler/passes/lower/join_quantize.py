@@ -1,4 +1,6 @@
-"""Let norms, softmax and recurrent layers give integers where a quantize alone reads their floats.
+"""Let kernels of floats give integers where a quantize alone reads their floats.
+
+Norms, softmax, recurrent layers, and arithmetic with two tensors.
 
     Before:  y = call_dps_packed('{"kind": "normalize", "y": "float32", ...}', (x, ...))
              r = call_dps_packed('{"kind": "rescale", ...}', (y, bounds))               a ReLU
@@ -9,13 +11,14 @@
 
 Place:  after LowerFloat, before ShiftSigns, which stores the integers as the target wants them.
 Exact:  bit-identical; the kernel rounds its float32 as a quantize does, and moves compute nothing.
-        A division by s and rint keep the order of numbers: bounds are quantized instead.
+        A division by s and rint keep the order of numbers: bounds are quantized instead, those of
+        arithmetic too.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import tvm
@@ -24,12 +27,12 @@ from tvm import IRModule, relax
 from relay_int8.graph import dataflow
 from relay_int8.graph.origins import Origins
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
-from schedules.spec import Move, Normalize, Quantize, Recurrence, Rescale, Softmax, Spec
+from schedules.spec import Binary, Move, Normalize, Quantize, Recurrence, Rescale, Softmax, Spec
 
 
 @tvm.transform.module_pass(opt_level=0, name="JoinQuantize")
 class JoinQuantize:
-    """Let norms and softmax give integers where a quantize alone reads their floats."""
+    """Let kernels of floats give integers where a quantize alone reads their floats."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with fewer kernels; ``mod`` itself is left alone."""
@@ -72,7 +75,7 @@ class _Joiner:
         while self._is_read_once(source):
             chain.insert(0, source)
             spec = spec_of(self._values[source])
-            if isinstance(spec, Normalize | Softmax | Recurrence):
+            if isinstance(spec, Normalize | Softmax | Recurrence) or _is_float_arithmetic(spec):
                 return chain if spec.y == "float32" else []
             if not (_is_bound(spec) or (isinstance(spec, Move) and not spec.params)):
                 return []
@@ -102,7 +105,7 @@ class _Joiner:
         """Return scale, zero point and bounds of the integers, ReLU and clip among them."""
         params = self._params(quantize)
         for var in reversed(chain):
-            if _is_bound(spec_of(self._values[var])):
+            if "clamp" in self._params(var):
                 bounds = np.rint(self._params(var)["clamp"] / params["s"])
                 params["clamp"] = np.clip(bounds, *params["clamp"])
         return params
@@ -124,6 +127,10 @@ class _Joiner:
         if isinstance(spec, Move):
             return kernel_call(replace(spec, x=dtype), [held], {}, like=var)  # type: ignore[arg-type]
         return kernel_call(replace(spec, y=dtype), tensors, params | rounding, like=var)
+
+
+def _is_float_arithmetic(spec: Spec | None) -> TypeGuard[Binary]:
+    return isinstance(spec, Binary) and spec.a == "float32"
 
 
 def _is_bound(spec: Spec | None) -> bool:

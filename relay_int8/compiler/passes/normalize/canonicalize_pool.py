@@ -3,7 +3,8 @@
     Before:  y = mean(x, axis=[2, 3], keepdims=False)
     After:   p = avg_pool2d(x, pool_size=(H, W));  y = reshape(p, (N, C))
 
-The same for max and for adaptive average pooling whose windows are all alike.
+The same for max and for adaptive average pooling whose windows are all alike. A sum of a float
+network is an average times the number of pixels.
 
 Place:  after FoldConstants, before CanonicalizeReshape.
 Exact:  the same real number; the float sum may be taken in another order.
@@ -11,10 +12,12 @@ Exact:  the same real number; the float sum may be taken in another order.
 
 from __future__ import annotations
 
+import math
+
 import tvm
 from tvm import IRModule, relax
 
-from relay_int8.graph.dataflow import operator, shape
+from relay_int8.graph.dataflow import dtype, is_quantized, operator, shape
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
@@ -28,7 +31,28 @@ class CanonicalizePool:
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return ``mod`` with global pooling as pooling; ``mod`` itself is left alone."""
-        return rewrite_main(mod.clone(), _as_pool)
+        sums = not is_quantized(mod)  # what a quantized file sums has no range of its mean
+
+        def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
+            is_sum = sums and operator(value) == "sum"
+            return _sum(scope, value) if is_sum else _as_pool(scope, value)
+
+        return rewrite_main(mod.clone(), _rewrite)
+
+
+def _sum(scope: Scope, value: relax.Call) -> relax.Expr | None:
+    x = value.args[0]
+    if dtype(value) != "float32" or len(shape(x)) != RANK:
+        return None
+    axes = _axes(value)
+    counts = [shape(x)[axis] for axis in axes]
+    if not axes or not axes <= {2, 3} or not all(isinstance(count, int) for count in counts):
+        return None
+    mean = scope.typed(relax.op.mean(x, sorted(axes), value.attrs.keepdims))
+    pooled = _as_pool(scope, mean)
+    assert isinstance(pooled, relax.Expr)
+    count = relax.const(math.prod(counts), "float32")
+    return relax.op.multiply(scope.emit("mean", pooled), count)
 
 
 def _as_pool(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:

@@ -73,6 +73,7 @@ def rows() -> dict[str, tuple[Case, Arrays]]:
         "max_image": row(bound("max", (1, 6, 5, 8)), LIMITS | {"bound": LIMIT}, NCHW4C),
         "mul_to_float": row(binary("mul", types=("int8", "int8", "float32")), PRODUCT),
         "add_float": row(binary("add", types=FLOATS), {"clamp": f32(-1, 2)}),
+        "mul_quantized": row(binary("mul", (2, 6, 1, 1), types=("float32", "float32", "int8")), s),
         "quantize": row(Quantize(dims=IMAGE, y="uint8"), s, ROW, NCHW4C),
         "quantize_row": row(Quantize(dims=(3, 7), y="int8"), s, ROW),
         "dequantize": row(Dequantize(dims=IMAGE, x="int8"), s, NCHW4C, ROW),

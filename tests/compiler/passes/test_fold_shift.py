@@ -17,6 +17,8 @@ def convolution(kind: str = "") -> tvm.IRModule:
     """Return a convolution behind an addition."""
     net = NetworkWriter((2, 6, 5, 7))
     x = net.emit("x0", relax.op.tanh(net.x))
+    if kind == "a bias":
+        x = net.emit("layer", nn.conv2d(x, net.constant(6, 6, 1, 1)))
     shift = net.constant(1, 6, 5, 7) if kind == "a constant of pixels" else net.constant(6, 1, 1)
     if kind == "one number":
         shift = relax.const(0.75, "float32")
@@ -34,7 +36,9 @@ def test_a_shift_becomes_a_bias(kind):
     folded(convolution(kind), ["tanh", "nn.conv2d", "add"])
 
 
-@pytest.mark.parametrize("kind", ["padded", "a factor", "a constant of pixels", "read too"])
+@pytest.mark.parametrize(
+    "kind", ["padded", "a factor", "a constant of pixels", "read too", "a bias"]
+)
 def test_other_arithmetic_stays(expect_rewrite, kind):
     mod = convolution(kind)
     expect_rewrite(FoldShift(), mod, mod)

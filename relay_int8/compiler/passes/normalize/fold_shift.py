@@ -4,7 +4,7 @@
     After:   z = conv2d(x, w);  y = add(z, sum(w * c))
 
 Only where the convolution pads nothing: a pixel beyond the border is zero, not c. Products with
-weights are the same.
+weights are the same. What is added to the result of such a layer is its own bias, and stays.
 
 Place:  after CanonicalizeTokens, before FoldAffine, which joins this bias and the layer's own.
 Exact:  within float rounding; the sum is float64, rounded once.
@@ -20,6 +20,8 @@ from relay_int8.graph.channel_affine import channel_arithmetic
 from relay_int8.graph.dataflow import IMAGE, constant, dtype, is_quantized, operator, shape
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
+
+LAYERS = ("nn.conv2d", "nn.conv2d_transpose", "matmul")
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldShift")
@@ -40,7 +42,9 @@ def _folded(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     if step is None or weight is None:
         return None
     x, (scale, shift) = step
-    if np.any(scale != 1) or shape(x) != shape(shifted) or not np.isfinite(shift).all():
+    if operator(scope.value(x)) in LAYERS or shape(x) != shape(shifted):
+        return None
+    if np.any(scale != 1) or not np.isfinite(shift).all():
         return None
     if not scope.used_once(shifted):
         return Declined(f"{shifted.name} is not folded into it, which something else reads too")

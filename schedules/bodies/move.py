@@ -28,7 +28,7 @@ from schedules.template import Layouts
 def kernel(spec: Move, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel."""
     return elementwise_kernel(
-        spec, layouts, _moved, _run(spec, layouts), pieces=_pieces(spec, layouts)
+        spec, layouts, _moved, contiguous_run(spec, layouts), pieces=_pieces(spec, layouts)
     )
 
 
@@ -151,7 +151,7 @@ def _is_inside(point: OutputElement, index: Sequence[Any]) -> Expr:
     return inside
 
 
-def _run(spec: Move, layouts: Layouts) -> int:
+def contiguous_run(spec: Move, layouts: Layouts) -> int:
     """Return over how many trailing axes of y one run of x is moved."""
     layout = layouts.output
     if spec.move == "transpose":

@@ -26,6 +26,7 @@ from schedules.bodies.arguments import int64
 from schedules.bodies.body import template_name
 from schedules.bodies.prim_func import axes
 from schedules.cpu import joined_blocks
+from schedules.cpu.exchange import is_copied_by_tiles
 from schedules.cpu.in_registers import Writer, on_cpu_in_registers
 from schedules.spec import Concat
 from schedules.template import Layouts
@@ -68,4 +69,17 @@ def _writer(spec: Concat, layouts: Layouts) -> Writer | None:
     return joined_blocks.kernel if joined_blocks.pieces(spec, layouts) else None
 
 
-CONCAT_CPU = on_cpu_in_registers(replace(concat.CONCAT, kernel=kernel), _writer)
+def _layouts(spec: Concat, wanted: Layouts) -> Layouts:
+    """Copy an input to the layout of y first, if that is done by tiles in registers."""
+    layouts = concat.CONCAT.layouts(spec, wanted)
+    inputs = tuple(
+        layouts.output
+        if is_copied_by_tiles(dims, spec.x, Layouts(inputs=(layout,), output=layouts.output))
+        else layout
+        for dims, layout in zip(spec.shapes, layouts.inputs, strict=True)
+    )
+    return replace(layouts, inputs=inputs)
+
+
+_IN_REGISTERS = on_cpu_in_registers(replace(concat.CONCAT, kernel=kernel), _writer)
+CONCAT_CPU = replace(_IN_REGISTERS, layouts=_layouts)

@@ -17,7 +17,8 @@ from typing import Any
 from tvm.tirx import Expr
 
 from schedules.layout import NCHW16C, ROW
-from schedules.spec import Move
+from schedules.spec import DType, Move
+from schedules.spec.operator_spec import Shape
 from schedules.template import Layouts
 
 SIDE = NCHW16C.block  # vectors of a tile, words of a vector, channels of a block
@@ -90,6 +91,12 @@ def matrices(spec: Move, layouts: Layouts) -> Matrices | None:
         return None
     narrow, wide = sorted((found.rows, found.columns))
     return found if narrow >= SIDE and wide >= SIDE * 4 // BYTES[spec.x] else None
+
+
+def is_copied_by_tiles(dims: Shape, dtype: DType, layouts: Layouts) -> bool:
+    """Say whether a copy from one layout to the other is such a move."""
+    copy = Move(move="copy", x_shape=dims, y_shape=dims, x=dtype)
+    return matrices(copy, layouts) is not None
 
 
 def _exchanged(order: Sequence[int]) -> tuple[int, int] | None:

@@ -18,8 +18,8 @@ from schedules.bodies.quantize import QUANTIZE
 from schedules.bodies.rescale import RESCALE
 from schedules.bodies.table import TABLE
 from schedules.cpu.elementwise import on_cpu
-from schedules.cpu.exchange import matrices
-from schedules.spec import Dequantize, Move, Quantize
+from schedules.cpu.exchange import is_copied_by_tiles
+from schedules.spec import Dequantize, Quantize
 from schedules.template import Layouts
 
 
@@ -35,8 +35,7 @@ def _dequantize_layouts(spec: Dequantize, wanted: Layouts) -> Layouts:
 
 def _tiled(spec: Quantize | Dequantize, layouts: Layouts) -> bool:
     """Whether bytes change between these layouts by tiles."""
-    bytes_moved = Move(move="copy", x_shape=spec.dims, y_shape=spec.dims, x="uint8")
-    return matrices(bytes_moved, layouts) is not None
+    return is_copied_by_tiles(spec.dims, "uint8", layouts)
 
 
 BINARY_CPU = on_cpu(BINARY)

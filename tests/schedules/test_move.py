@@ -1,5 +1,7 @@
 """Move and concat: every element arrives, in every layout and between layouts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tvm import tirx
@@ -9,7 +11,7 @@ from schedules.cpu import in_registers, joined_blocks
 from schedules.cpu.concat import CONCAT_CPU
 from schedules.cpu.exchange import matrices
 from schedules.cpu.move import MOVE_CPU
-from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
+from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW, Layout
 from schedules.reference.kernels import reference
 from schedules.spec import Concat, Move
 from schedules.targets import TARGETS
@@ -371,3 +373,55 @@ def test_what_loops_copy_is_not_joined_in_registers():
     assert not joined_blocks.pieces(channels(60, 32, 20, "uint8"), one)
     for name in ("slice channels", "slice rows", "pad channels", "resize"):
         assert not joined_blocks.pieces(moves(20)[name], one), name
+
+
+def chosen(name: str, channels: int, layout: Layout, output: Layout) -> Layouts:
+    """Return the layouts of a move of words: of bytes the images would have less than a tile."""
+    spec = replace(moves(channels)[name], x="float32")
+    return MOVE_CPU.layouts(spec, Layouts(inputs=(layout,), output=output))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", ["reflect rows", "edge", "pad image"])
+def test_blocks_are_moved_whole_and_copied_by_tiles(name):
+    blocks = Layouts(inputs=(NCHW16C,), output=NCHW16C)
+    assert chosen(name, 32, ROW, NCHW16C) == chosen(name, 32, NCHW16C, ROW) == blocks
+    assert chosen("interleave", 64, NCHW16C, ROW) == blocks
+
+
+@pytest.mark.fast
+def test_the_smaller_tensor_is_copied():
+    resized = Layouts(inputs=(NCHW16C,), output=NCHW16C)
+    assert chosen("resize", 32, ROW, NCHW16C) == resized
+    assert chosen("resize", 32, NCHW16C, ROW) == Layouts(inputs=(ROW,), output=ROW)
+    crop = Move(
+        move="slice", x_shape=(1, 32, 40, 40), y_shape=(1, 32, 20, 20), x="uint8",
+        arguments=(0, 0, 9, 9, 1, 1, 1, 1),
+    )  # fmt: skip
+    wanted = Layouts(inputs=(ROW,), output=NCHW16C)
+    assert MOVE_CPU.layouts(crop, wanted) == Layouts(inputs=(ROW,), output=ROW)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("name", "channels"),
+    [
+        ("reflect", 12),  # less than a block
+        ("pad channels", 20),  # between the lanes of blocks
+        ("channel shuffle", 32),
+        ("reshape", 32),
+    ],
+)
+def test_other_moves_gather_elements_between_layouts(name, channels):
+    wanted = Layouts(inputs=(NCHW16C,), output=ROW)
+    assert chosen(name, channels, NCHW16C, ROW) == wanted
+
+
+@pytest.mark.fast
+def test_concat_copies_inputs_by_tiles():
+    shapes = ((1, 20, 8, 8), (1, 12, 8, 8), (1, 3, 5, 5))
+    wanted = Layouts(inputs=(ROW, NCHW16C), output=NCHW16C)
+    spec = Concat(shapes=shapes[:2], axis=1, x="uint8")
+    assert CONCAT_CPU.layouts(spec, wanted) == Layouts(inputs=(NCHW16C,) * 2, output=NCHW16C)
+    small = Concat(shapes=shapes[2:] * 2, axis=1, x="uint8")  # fewer pixels than a tile has
+    assert CONCAT_CPU.layouts(small, wanted) == wanted

@@ -10,6 +10,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
+from schedules.layout import ROW, Layout
 from schedules.spec import Spec
 
 
@@ -27,14 +28,17 @@ def declare_arguments(shapes: Mapping[str, tuple[Sequence[Any], str]]) -> dict[s
     }
 
 
-def declare_operator(spec: Spec, lengths: Mapping[str, int]) -> dict[str, Any]:
-    """Declare tensors and constants of ``spec``, row major; constants have ``lengths``, or 1."""
-    shapes: dict[str, tuple[Sequence[Any], str]] = {
-        **{name: (spec.shape(name), spec.dtype(name)) for name in spec.tensors},
-        **{name: ((lengths.get(name, 1),), spec.constant_dtype(name)) for name in spec.params},
-        "y": (spec.shape("y"), spec.dtype("y")),
+def declare_operator(
+    spec: Spec, lengths: Mapping[str, int], layout: Layout = ROW
+) -> dict[str, Any]:
+    """Declare tensors of ``spec``, all in ``layout``, and constants of ``lengths``, or 1."""
+    tensors = {
+        name: (layout.physical_shape(spec.shape(name)), spec.dtype(name))
+        for name in (*spec.tensors, "y")
     }
-    return declare_arguments(shapes)
+    y = tensors.pop("y")
+    params = {name: ((lengths.get(name, 1),), spec.constant_dtype(name)) for name in spec.params}
+    return declare_arguments({**tensors, **params, "y": y})
 
 
 def flat(buffer: Any) -> Any:

@@ -19,6 +19,7 @@ from schedules.bodies.body import symbolic_axis
 from schedules.bodies.buffers import declare_operator
 from schedules.bodies.epilogue import Load, broadcast, cast, fma, lanes, vector
 from schedules.bodies.exponential import exp
+from schedules.layout import ROW, Layout
 from schedules.spec import Normalize, Recurrence, Softmax
 from schedules.spec.functions import LEAST_EXP_ARGUMENT
 from schedules.spec.operator_spec import FLOAT32_MAX
@@ -41,17 +42,20 @@ def refuses(spec: RowSpec) -> str | None:
     return None if spec.size > 0 else "a row has no element"
 
 
-def declare(spec: RowSpec) -> dict[str, Any]:
+def declare(spec: RowSpec, layout: Layout = ROW) -> dict[str, Any]:
     """Declare the arguments into the function that is open; return the buffers by name."""
     lengths = {"clamp": 2}
     if isinstance(spec, Normalize):
         lengths |= {"gamma": spec.channels, "beta": spec.channels}
-    return declare_operator(spec, lengths)
+    return declare_operator(spec, lengths, layout)
 
 
 def deviation(spec: Normalize, x: Expr, mean: Expr) -> Expr:
-    """Return what is squared: x, less its mean where the norm is centred."""
-    return x - broadcast(mean, lanes(x)) if spec.centred else x
+    """Return what is squared: x, less its mean where the norm is centred.
+
+    ``mean`` is one number, or as many as ``x``; so are ``inv`` and what they are made of.
+    """
+    return x - _in_lanes(mean, lanes(x)) if spec.centred else x
 
 
 def square_added(d: Expr, total: Expr) -> Expr:
@@ -61,17 +65,18 @@ def square_added(d: Expr, total: Expr) -> Expr:
 
 def mean(total: Expr, load: Load) -> Expr:
     """Return the mean of a row."""
-    return total / load("count", 0)
+    return total / broadcast(load("count", 0), lanes(total))
 
 
 def inverse(squares: Expr, load: Load) -> Expr:
     """Return the factor of a row."""
-    return _number(1) / tirx.sqrt(mean(squares, load) + load("epsilon", 0))
+    one, epsilon = (broadcast(x, lanes(squares)) for x in (_number(1), load("epsilon", 0)))
+    return one / tirx.sqrt(mean(squares, load) + epsilon)
 
 
 def scaled(d: Expr, inv: Expr, gamma: Expr, beta: Expr) -> Expr:
     """Return a normalized element; gamma and beta have its lanes."""
-    return fma(d * broadcast(inv, lanes(d)), gamma, beta)
+    return fma(d * _in_lanes(inv, lanes(d)), gamma, beta)
 
 
 def finite(top: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""Norms and softmax on a CPU: sixteen elements of a row at once.
+"""Norms and softmax on a CPU: sixteen elements of a row at once (or ``channel_norms``).
 
     x     : float32, row major
     y     : float32, int8 or uint8, row major
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tvm import tirx
@@ -38,11 +38,14 @@ from schedules.bodies.epilogue import broadcast
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
-from schedules.cpu.elementwise import SERIAL_ELEMENTS, extents, refuses_cpu
+from schedules.cpu import channel_norms
+from schedules.cpu.elementwise import SERIAL_ELEMENTS, refuses_cpu
 from schedules.cpu.lanes import shuffle
+from schedules.layout import NCHW16C, ROW
 from schedules.spec import Normalize, Softmax
 from schedules.spec.normalizing import PARTIAL_SUMS
 from schedules.spec.operator_spec import FLOAT32_MAX
+from schedules.template import Layouts
 
 Piece = Callable[[Expr, int, int, int], None]
 Scaled = Callable[[Expr, Expr, Expr, int], None]
@@ -239,14 +242,26 @@ def _registers(count: int, dtype: str) -> Any:
 
 
 def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
-    """Share the rows of a large tensor among threads."""
+    """Share the rows of a large tensor, or blocks of them, among threads."""
     (block,) = template_blocks(sch)
-    (row,) = sch.get_loops(block)
-    if extents(sch, [row]) * spec.size >= SERIAL_ELEMENTS:
-        sch.parallel(row)
+    (loop,) = sch.get_loops(block)
+    if math.prod(size for size in spec.dims if isinstance(size, int)) >= SERIAL_ELEMENTS:
+        sch.parallel(loop)
 
 
-NORMALIZE_CPU = row_major_template(
+def _norm_layouts(spec: Normalize, wanted: Layouts) -> Layouts:
+    """Take channels of images in blocks, where they come so; else rows."""
+    is_blocked = wanted.inputs[0] == NCHW16C and channel_norms.computes(spec)
+    layout = NCHW16C if is_blocked else ROW
+    return Layouts(inputs=(layout,), output=layout)
+
+
+def _norm_kernel(spec: Normalize, layouts: Layouts) -> tirx.PrimFunc:
+    return kernel(spec) if layouts.output == ROW else channel_norms.kernel(spec)
+
+
+_NORMALIZE_ROWS = row_major_template(
     "normalize", template_name("normalize"), refuses, kernel, _schedule
 )
+NORMALIZE_CPU = replace(_NORMALIZE_ROWS, layouts=_norm_layouts, kernel=_norm_kernel)
 SOFTMAX_CPU = row_major_template("softmax", template_name("softmax"), refuses, kernel, _schedule)

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from tvm import tirx
 
+from schedules.cpu import channel_norms
+from schedules.cpu.rows import NORMALIZE_CPU
+from schedules.layout import NCHW16C, ROW
 from schedules.reference.kernels import reference
 from schedules.selection import select
 from schedules.spec import Normalize, Quantize, Softmax
 from schedules.targets import named_target
-from schedules.template import Arrays, ScheduleError
+from schedules.template import Arrays, Layouts, ScheduleError
 from tests.oracle import rows
 from tests.schedules.any_layout_runs import check, f32, i32, random_values
 
@@ -138,6 +141,36 @@ def test_equals_reference(target, name):
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("y", ["float32", "int8", "uint8"])
+@pytest.mark.parametrize("size", [(5, 7), (3, 3), (8, 8), (1, 1)], ids=str)
+def test_channels_in_blocks(size, y, target):
+    spec = Normalize(dims=(2, 48, *size), groups=48, y=y)
+    assert channel_norms.computes(spec)
+    tensors = {"x": values(spec)}
+    check(spec, params_of(spec), NCHW16C, target=named_target(target), tensors=tensors)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("dims", "how", "layout"),
+    [
+        ((2, 32, 5, 7), {"groups": 32}, NCHW16C),
+        ((2, 24, 5, 7), {"groups": 24}, ROW),  # the last block is cut
+        ((2, 32, 5, 7), {"groups": 2}, ROW),
+        ((2, 32, 5, 7), {"axes": 1}, ROW),
+        ((2, 32, 35), {"groups": 32}, ROW),
+    ],
+)
+def test_only_whole_blocks_of_channels_stay_in_blocks(dims, how, layout):
+    spec = Normalize(dims=dims, y="float32", **how)
+    for wanted in (NCHW16C, ROW):
+        wish = Layouts(inputs=(NCHW16C,), output=wanted)
+        assert NORMALIZE_CPU.layouts(spec, wish) == Layouts(inputs=(layout,), output=layout)
+    rows_in = Layouts(inputs=(ROW,), output=NCHW16C)
+    assert NORMALIZE_CPU.layouts(spec, rows_in) == Layouts(inputs=(ROW,), output=ROW)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_subnormal_numbers(target):
     """A mean that is rounded there shows whether its division joins the difference."""
     spec = Normalize(dims=(4, 5, 16), axes=1, y="float32")
@@ -158,6 +191,11 @@ def test_subnormal_numbers(target):
 )
 def test_any_batch(spec):
     check(spec, params_of(spec))
+
+
+def test_any_batch_of_channels_in_blocks():
+    spec = Normalize(dims=(tirx.Var("n", "int64"), 32, 20, 30), groups=32, y="uint8")
+    check(spec, params_of(spec), NCHW16C)
 
 
 def test_many_rows_are_shared_among_threads():

@@ -1,4 +1,4 @@
-"""Moves by tiles in registers give NumPy's elements under qemu: Neon interleaves as x86 does."""
+"""Moves in registers give NumPy's elements under qemu: Neon interleaves and joins as x86 does."""
 
 from types import SimpleNamespace
 
@@ -8,6 +8,7 @@ from tvm import relax
 from tvm.s_tir import Schedule
 
 from schedules.cpu.exchange import matrices
+from schedules.cpu.joined_blocks import pieces
 from schedules.cpu.move import MOVE_CPU
 from schedules.layout import NCHW16C, ROW, Layout
 from schedules.reference.kernels import reference
@@ -15,6 +16,7 @@ from schedules.spec import Move
 from schedules.template import Layouts
 from tests.aarch64.kernel_runs import TARGET
 from tests.schedules.any_layout_runs import in_memory, random_tensors
+from tests.schedules.test_move import channels
 
 IMAGE, ROWS = (2, 21, 8, 9), (2, 70, 33)
 CASES = [
@@ -27,6 +29,7 @@ CASES = [
             Move(move="transpose", x_shape=ROWS, y_shape=(2, 33, 70), arguments=(0, 2, 1), x=dtype),
             (ROW, ROW),
         ),
+        (channels(60, 26, 26, dtype), (NCHW16C, NCHW16C)),
     )
 ]
 
@@ -36,7 +39,7 @@ def _call(
 ) -> relax.Call:
     source, output = memory
     layouts = Layouts(inputs=(source,), output=output)
-    assert matrices(spec, layouts) is not None
+    assert matrices(spec, layouts) is not None or pieces(spec, layouts)
     sch = Schedule(MOVE_CPU.kernel(spec, layouts))
     MOVE_CPU.default(sch, spec, TARGET)
     kernel = builder.add_func(MOVE_CPU.finish(sch.mod["main"]), "move")

@@ -58,6 +58,16 @@ def enlarged() -> tvm.IRModule:
     return normalize()(net.module(swish, b, c, shuffled, wide, small, dilated, gate, gated, last))
 
 
+def styled() -> tvm.IRModule:
+    """An InstanceNorm of whole blocks of channels between convolutions."""
+    net = NetworkWriter((1, 3, 6, 7))
+    a = net.conv("a", net.x, 32, 3, padding=1)
+    gamma, beta = net.constant(32), net.constant(32)
+    b = nn.instance_norm(a, gamma, beta, channel_axis=1, axes=[2, 3])
+    c = net.conv("c", net.relu("relu", net.emit("b", b)), 8, 3, padding=1)
+    return net.module(c)
+
+
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "deformed": deformed,
     "enlarged": enlarged,
@@ -69,6 +79,7 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "windows": lambda: normalize()(windows()),
     "linear attention": lambda: normalize()(linear()),
     "recurrent": lambda: normalize()(import_onnx(recurrent_model("LSTM", dense=7, direction=BOTH))),
+    "styled": lambda: normalize()(styled()),
     "gated": lambda: normalize()(import_onnx(recurrent_model("GRU", dense=7))),
 }
 

@@ -72,6 +72,17 @@ def test_frames_become_channels_by_whole_blocks_of_these(channels: int, repacks:
     assert len(moves) == repacks
 
 
+@pytest.mark.parametrize(("channels", "repacks"), [(32, 0), (24, 2)])
+def test_norms_of_channels_take_whole_blocks_of_them(channels: int, repacks: int):
+    net = NetworkWriter((1, 3, 12, 12))
+    c = net.conv("c", net.x, channels, 3, padding=1)
+    gamma, beta = net.constant(channels), net.constant(channels)
+    norm = net.emit("norm", nn.instance_norm(c, gamma, beta, channel_axis=1, axes=[2, 3]))
+    calls = lowered_calls(net.module(net.conv("y", norm, 16, 3)))
+    inside = [call for call in calls.values() if call.is_repack and call.tensor != "y"]
+    assert len(inside) == repacks
+
+
 def test_a_shuffle_at_the_end_writes_rows():
     net = NetworkWriter((1, 3, 8, 8))
     c = net.conv("c", net.x, 4, 1)

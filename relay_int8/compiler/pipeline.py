@@ -27,6 +27,7 @@ from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
 from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.lower.thread_islands import ThreadIslands
+from relay_int8.compiler.passes.lower.turn_norms import TurnNorms
 from relay_int8.compiler.passes.lower.vectorize_islands import VectorizeIslands
 from relay_int8.compiler.passes.lower.write_series import WriteSeries
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
@@ -116,11 +117,13 @@ def kernel_passes(target: Target, float16: bool = False, *, transient: bool = Fa
     With ``float16`` products of floats are of float16, where ``target`` has such kernels. In a
     ``transient`` network arithmetic of floats has kernels that serve tensors of any size, on CPUs.
     """
+    on_cpu = target.kind.name == "llvm"
     return [
         Realize(),
         LowerFloat(),
         JoinQuantize(),
-        *([LowerArithmetic()] if transient and target.kind.name == "llvm" else []),
+        *([TurnNorms()] if on_cpu else []),
+        *([LowerArithmetic()] if transient and on_cpu else []),
         *([HalveFloats(target)] if float16 else []),
         *([ShiftSigns()] if stores_unsigned(target) else []),
     ]

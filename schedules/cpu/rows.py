@@ -1,4 +1,6 @@
-"""Norms and softmax on a CPU: sixteen elements of a row at once (or ``channel_norms``).
+"""Norms and softmax on a CPU: sixteen elements of a row at once.
+
+Norms of images in blocks of channels: see ``channel_norms`` and ``pixel_norms``.
 
     x     : float32, row major
     y     : float32, int8 or uint8, row major
@@ -38,7 +40,7 @@ from schedules.bodies.epilogue import broadcast
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
-from schedules.cpu import channel_norms
+from schedules.cpu import channel_norms, pixel_norms
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, refuses_cpu
 from schedules.cpu.lanes import shuffle
 from schedules.layout import NCHW16C, ROW
@@ -55,6 +57,8 @@ def refuses(spec: RowSpec, target: Target) -> str | None:
     """Say why the template cannot be used, or None."""
     if isinstance(spec, Softmax) and spec.span > 1:
         return f"{spec.span} rows lie side by side"
+    if isinstance(spec, Normalize) and spec.pixels and spec.channels % NCHW16C.block:
+        return f"the pixels have {spec.channels} channels, which fill no whole blocks"
     return refuses_cpu(target) or rows.refuses(spec)
 
 
@@ -250,13 +254,15 @@ def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:
 
 
 def _norm_layouts(spec: Normalize, wanted: Layouts) -> Layouts:
-    """Take channels of images in blocks, where they come so; else rows."""
-    is_blocked = wanted.inputs[0] == NCHW16C and channel_norms.computes(spec)
+    """Take channels of images in blocks, where they come so, or rows are pixels; else rows."""
+    is_blocked = (wanted.inputs[0] == NCHW16C and channel_norms.computes(spec)) or spec.pixels
     layout = NCHW16C if is_blocked else ROW
     return Layouts(inputs=(layout,), output=layout)
 
 
 def _norm_kernel(spec: Normalize, layouts: Layouts) -> tirx.PrimFunc:
+    if spec.pixels:
+        return pixel_norms.kernel(spec)
     return kernel(spec) if layouts.output == ROW else channel_norms.kernel(spec)
 
 

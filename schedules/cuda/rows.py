@@ -43,6 +43,8 @@ FEW_ROWS = 2048
 
 def refuses(spec: RowSpec, target: Target) -> str | None:
     """Say why the template cannot be used, or None."""
+    if isinstance(spec, Normalize) and spec.pixels:
+        return "its rows are the channels of pixels"
     return refuses_cuda(target) or rows.refuses(spec)
 
 

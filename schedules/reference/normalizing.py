@@ -17,13 +17,15 @@ from schedules.template import Arrays
 
 def normalize(spec: Normalize, tensors: Arrays, params: Arrays) -> np.ndarray:
     """Return x normalized row by row, quantized where y is an integer."""
-    x, n, one = tensors["x"], params["count"], np.float32(1)
+    n, one, axis = params["count"], np.float32(1), 1 if spec.pixels else -1
+    x = np.moveaxis(tensors["x"], axis, -1)
     rows = x.reshape(-1, spec.size)
     d = rows - row_sums(rows) / n if spec.centred else rows
     squares = row_sums(d, lambda total, part: fma(part, part, total))
     inv = one / np.sqrt(squares / n + params["epsilon"])
     gamma, beta = (_spread(spec, params[name], rows) for name in ("gamma", "beta"))
-    return _stored(spec, fma(d * inv, gamma, beta), params).reshape(x.shape)
+    y = _stored(spec, fma(d * inv, gamma, beta), params).reshape(x.shape)
+    return np.moveaxis(y, -1, axis)
 
 
 def softmax(spec: Softmax, tensors: Arrays, params: Arrays) -> np.ndarray:

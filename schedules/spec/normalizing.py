@@ -26,7 +26,8 @@ class Normalize(OperatorSpec):
     sqrt(squares / n + epsilon)`` where squares is the sum of d * d, each partial sum by fma;
     ``t = fma(d * inv, gamma, beta)``; y is t, or the integer that :class:`Quantize` makes of it.
     A row is the last ``axes`` axes, gamma and beta have their elements; or, with ``groups``, what
-    an image has of a group of channels (axis 1), gamma and beta have one element a channel.
+    an image has of a group of channels (axis 1), gamma and beta have one element a channel; or,
+    with ``pixels``, the channels (axis 1) of one pixel of an image.
     Params: gamma, beta float32, epsilon float32 (1,), count float32 (1,) = n, an argument since
     compilers divide by a constant power of two by a product, and join that to the sum behind it;
     where y is an integer s float32 (1,), z int32 (1,), clamp float32 (2,).
@@ -36,15 +37,18 @@ class Normalize(OperatorSpec):
     dims: Shape
     axes: int = 0
     groups: int = 0
+    pixels: bool = False
     centred: bool = True
     y: DType
 
     def __post_init__(self) -> None:
-        if bool(self.axes) == bool(self.groups) or self.axes > len(self.dims):
+        if bool(self.axes) + bool(self.groups) + self.pixels != 1 or self.axes > len(self.dims):
             raise ScheduleError(
                 f"normalize: {self.axes} trailing axes and {self.groups} groups of {self.dims} "
                 "found; give trailing axes, or groups of channels, not both"
             )
+        if self.pixels and len(self.dims) != 4:
+            raise ScheduleError(f"normalize: pixels of {self.dims}; give an image, four axes")
         if self.groups and (len(self.dims) < 2 or self.dims[1] % self.groups):
             raise ScheduleError(
                 f"normalize: {self.groups} groups of {self.dims}; axis 1 must be a multiple of them"
@@ -53,6 +57,8 @@ class Normalize(OperatorSpec):
     @property
     def size(self) -> int:
         """Elements of a row."""
+        if self.pixels:
+            return int(self.dims[1])
         if self.groups:
             return math.prod(int(size) for size in self.dims[1:]) // self.groups
         return math.prod(int(size) for size in self.dims[-self.axes :])

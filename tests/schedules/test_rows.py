@@ -150,6 +150,25 @@ def test_channels_in_blocks(size, y, target):
     check(spec, params_of(spec), NCHW16C, target=named_target(target), tensors=tensors)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("y", ["float32", "int8", "uint8"])
+@pytest.mark.parametrize("size", [(5, 7), (3, 1), (8, 8)], ids=str)
+def test_channels_of_pixels(size, y, target):
+    n = tirx.Var("n", "int64")
+    for dims, centred in (((2, 48, *size), True), ((n, 80, *size), False)):
+        spec = Normalize(dims=dims, pixels=True, centred=centred, y=y)
+        check(spec, params_of(spec), NCHW16C, target=named_target(target))
+
+
+@pytest.mark.fast
+def test_channels_of_pixels_are_rows_of_another_order():
+    spec = Normalize(dims=(2, 48, 5, 7), pixels=True, y="int8")
+    x, params = random_values(spec.dims, "float32"), params_of(spec)
+    rows_ = Normalize(dims=(2, 5, 7, 48), axes=1, y="int8")
+    found = reference(rows_, {"x": x.transpose(0, 2, 3, 1)}, params).transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(reference(spec, {"x": x}, params), found)
+
+
 @pytest.mark.fast
 @pytest.mark.parametrize(
     ("dims", "how", "layout"),
@@ -215,6 +234,8 @@ def test_many_rows_are_shared_among_threads():
         ({"dims": (2, 3), "axes": 1, "groups": 3}, "give trailing axes, or groups"),
         ({"dims": (2, 3), "axes": 3}, "give trailing axes, or groups"),
         ({"dims": (2, 3), "groups": 2}, "axis 1 must be a multiple of them"),
+        ({"dims": (2, 16, 3, 3), "pixels": True, "axes": 1}, "give trailing axes, or groups"),
+        ({"dims": (2, 16, 9), "pixels": True}, "give an image, four axes"),
     ],
 )
 def test_refused_norms(fields, reason):
@@ -236,3 +257,13 @@ def test_refused_rows(spec, reason):
     for target in ("x86", "sm_80"):
         with pytest.raises(ScheduleError, match=reason):
             select(spec, named_target(target))
+
+
+@pytest.mark.fast
+def test_pixels_are_rows_on_cpus_where_channels_fill_blocks():
+    cut = Normalize(dims=(1, 24, 5, 7), pixels=True, y="int8")
+    with pytest.raises(ScheduleError, match="24 channels, which fill no whole blocks"):
+        select(cut, named_target("x86"))
+    whole = dataclasses.replace(cut, dims=(1, 32, 5, 7))
+    with pytest.raises(ScheduleError, match="its rows are the channels of pixels"):
+        select(whole, named_target("sm_80"))

@@ -138,6 +138,14 @@ def test_scales_are_checked(tmp_path):
     refused("int8 has a zero point of 300", zeroPoint=[300] * 4)
 
 
+def test_biases_with_the_axis_of_their_weights(tmp_path):
+    """As converters of 2019 wrote them (person_detect of TFLite Micro)."""
+    net = quantized(convolution())
+    expected = net.imported(tmp_path)
+    net.graph.tensors[2].quantization.quantizedDimension = 3
+    tvm.ir.assert_structural_equal(net.imported(tmp_path), expected)
+
+
 def test_broken_weights_are_named(tmp_path):
     net = convolution()
     data = np.full(4 * 3 * 3 * 3, np.nan, "float32").tobytes()

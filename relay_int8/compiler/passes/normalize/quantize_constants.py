@@ -20,8 +20,15 @@ from tvm import IRModule, relax
 from relay_int8.graph import dataflow
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
-PRODUCTS = ("matmul", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose")
-PRODUCTS += ("nn.conv2d_transpose", "nn.conv3d_transpose")
+PRODUCTS = (
+    "matmul",
+    "nn.conv1d",
+    "nn.conv1d_transpose",
+    "nn.conv2d",
+    "nn.conv2d_transpose",
+    "nn.conv3d",
+    "nn.conv3d_transpose",
+)
 ELEMENTWISE = ("add", "divide", "maximum", "minimum", "multiply", "subtract", "where")
 BETWEEN = ("dequantize", "expand_dims", "permute_dims", "reshape", "squeeze")
 """What may stand between a quantize and the operator that its constant is for."""

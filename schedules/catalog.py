@@ -10,9 +10,9 @@ from schedules.arm.products import (
     RECURRENCE_SDOT,
     RECURRENCE_USDOT,
 )
-from schedules.arm.sdot import CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
+from schedules.arm.sdot import CONV2D_MERGED_SDOT, CONV2D_SDOT, CONV2D_STEM_SDOT, DENSE_SDOT
 from schedules.arm.table_tbl import TABLE_TBL
-from schedules.arm.usdot import CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
+from schedules.arm.usdot import CONV2D_MERGED_USDOT, CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.arm.windows import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
 from schedules.cpu.arithmetic import ARITHMETIC_CPU
 from schedules.cpu.bilinear import BILINEAR_CPU
@@ -47,6 +47,8 @@ from schedules.cpu.observe import OBSERVE_CPU
 from schedules.cpu.pack_open import PACK_OPEN
 from schedules.cpu.plain import (
     ATTENTION_PLAIN,
+    CONV2D_MERGED_PLAIN,
+    CONV2D_MERGED_PLAIN_WIDE,
     CONV2D_PLAIN,
     CONV2D_PLAIN_WIDE,
     CONV2D_STEM_PLAIN,
@@ -92,12 +94,19 @@ from schedules.template import ScheduleTemplate
 from schedules.x86.avx2 import (
     CONV2D_AVX2,
     CONV2D_AVX2_WIDE,
+    CONV2D_MERGED_AVX2,
+    CONV2D_MERGED_AVX2_WIDE,
     CONV2D_STEM_AVX2,
     CONV2D_STEM_AVX2_WIDE,
     DENSE_AVX2,
     DENSE_AVX2_WIDE,
 )
-from schedules.x86.avxvnni import CONV2D_AVXVNNI, CONV2D_STEM_AVXVNNI, DENSE_AVXVNNI
+from schedules.x86.avxvnni import (
+    CONV2D_AVXVNNI,
+    CONV2D_MERGED_AVXVNNI,
+    CONV2D_STEM_AVXVNNI,
+    DENSE_AVXVNNI,
+)
 from schedules.x86.conv2d_narrow import CONV2D_NARROW_AVX2, CONV2D_NARROW_VNNI
 from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2, DEPTHWISE_AVX2_WIDE
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
@@ -116,7 +125,7 @@ from schedules.x86.products import (
 )
 from schedules.x86.table_pshufb import TABLE_AVX2, TABLE_AVX512
 from schedules.x86.table_vbmi import TABLE_VBMI
-from schedules.x86.vnni import CONV2D_STEM_VNNI, CONV2D_VNNI, DENSE_VNNI
+from schedules.x86.vnni import CONV2D_MERGED_VNNI, CONV2D_STEM_VNNI, CONV2D_VNNI, DENSE_VNNI
 from schedules.x86.windows_avxvnni import DEPTHWISE_AVXVNNI, GROUPED_AVXVNNI
 from schedules.x86.winograd import WINOGRAD_AVX2, WINOGRAD_AVXVNNI, WINOGRAD_VNNI
 
@@ -169,6 +178,14 @@ _ORDER = (
     CONV2D_F32,
     CONV2D_OPEN_F32,
     DENSE_F32,
+    CONV2D_MERGED_VNNI,
+    CONV2D_MERGED_AVXVNNI,
+    CONV2D_MERGED_AVX2,
+    CONV2D_MERGED_AVX2_WIDE,
+    CONV2D_MERGED_USDOT,
+    CONV2D_MERGED_SDOT,
+    CONV2D_MERGED_PLAIN,
+    CONV2D_MERGED_PLAIN_WIDE,
     CONV2D_ANY_GROUP,
     CONV2D_ANY_GROUP_F32,
     POOL2D_CPU,

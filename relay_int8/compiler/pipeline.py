@@ -57,6 +57,7 @@ from relay_int8.compiler.passes.normalize.merge_branches import MergeBranches
 from relay_int8.compiler.passes.normalize.move_bias import MoveBias
 from relay_int8.compiler.passes.normalize.move_scale import MoveScale
 from relay_int8.compiler.passes.normalize.pad_concats import PadConcats
+from relay_int8.compiler.passes.normalize.quantize_constants import QuantizeConstants
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.separate_rows import SeparateRows
@@ -76,6 +77,7 @@ def normalize_passes() -> list[Pass]:
     return [
         CanonicalizeGuard(),
         FoldConstants(),
+        QuantizeConstants(),
         FoldSamples(),
         TransposeQuantized(),
         ReplaceSplit(),

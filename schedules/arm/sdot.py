@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from schedules.arm.dots import SDOT
 from schedules.cpu.families import conv2d_stem_template, conv2d_template, dense_template
+from schedules.cpu.merged_groups import MERGED, of_merged_groups
 
 CONV2D_STEM_SDOT = conv2d_stem_template(SDOT)
 CONV2D_SDOT = conv2d_template(SDOT)
+CONV2D_MERGED_SDOT = of_merged_groups(conv2d_template(SDOT, MERGED))
 DENSE_SDOT = dense_template(SDOT)

@@ -16,9 +16,9 @@ from schedules.cpu.prefetch import prefetched
 from schedules.template import ScheduleTemplate
 
 
-def conv2d_template(dot: Dot) -> ScheduleTemplate:
-    """Return the template of regular convolution, "conv2d_<flavour>"."""
-    return _template("conv2d", f"conv2d_{dot.name}", conv2d, dot)
+def conv2d_template(dot: Dot, name: str = "conv2d") -> ScheduleTemplate:
+    """Return the template of regular convolution, "<name>_<flavour>"."""
+    return _template("conv2d", f"{name}_{dot.name}", conv2d, dot)
 
 
 def conv2d_stem_template(dot: Dot) -> ScheduleTemplate:

@@ -26,9 +26,9 @@ from schedules.cpu.written_out import note, sampled, written
 from schedules.template import Layouts, ScheduleTemplate
 
 
-def conv2d_strip_template(dot: Dot) -> ScheduleTemplate:
-    """Return the template of regular convolution, "conv2d_<flavour>"."""
-    return _template("conv2d", f"conv2d_{dot.name}", dot, conv2d, conv2d_strips)
+def conv2d_strip_template(dot: Dot, name: str = "conv2d") -> ScheduleTemplate:
+    """Return the template of regular convolution, "<name>_<flavour>"."""
+    return _template("conv2d", f"{name}_{dot.name}", dot, conv2d, conv2d_strips)
 
 
 def conv2d_stem_strip_template(dot: Dot) -> ScheduleTemplate:

@@ -59,6 +59,41 @@ def test_the_label_of_the_largest_score():
     np.testing.assert_array_equal(labels, run_onnx(proto, X)[0])
 
 
+def classifier(**attributes: object) -> onnx.ModelProto:
+    """Return a linear model of three classes, without labels if they are not given."""
+    coefficients = np.random.default_rng(1).normal(size=12).tolist()
+    node = helper.make_node(
+        "LinearClassifier",
+        ["x"],
+        ["label", "y"],
+        domain="ai.onnx.ml",
+        coefficients=coefficients,
+        **attributes,
+    )
+    proto = classical([node])
+    proto.graph.output.append(helper.make_tensor_value_info("label", TensorProto.INT64, [3]))
+    return proto
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+def test_label_and_scores_of_a_linear_classifier(transform: str):
+    proto = classifier(
+        classlabels_ints=[5, 3, 9], intercepts=[0.5, 0.0, -0.5], post_transform=transform
+    )
+    found, expected = run_relax(import_onnx(proto), X), run_onnx(proto, X)
+    assert_close(found[:1], expected[:1])
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_refused_classifiers():
+    with pytest.raises(UnsupportedOpError, match="its labels are texts"):
+        import_onnx(classifier(classlabels_strings=["a", "b", "c"]))
+    with pytest.raises(UnsupportedOpError, match="its post_transform is PROBIT, none of NONE"):
+        import_onnx(classifier(classlabels_ints=[1, 2, 3], post_transform="PROBIT"))
+    with pytest.raises(UnsupportedOpError, match="3 classes have 2 scores"):
+        import_onnx(classifier(classlabels_ints=[1, 2, 3], intercepts=[0.0, 1.0]))
+
+
 def test_refused_by_name():
     with pytest.raises(UnsupportedOpError, match=r"ai\.onnx\.ml\.ZipMap .*zipmap=False"):
         import_onnx(classical([ml("ZipMap", ["x"], classlabels_int64s=[0, 1, 2, 3])]))

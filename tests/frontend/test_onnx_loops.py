@@ -92,7 +92,9 @@ def test_values_that_go_from_run_to_run_and_rows_of_each():
     assert_close(run_fast(import_onnx(proto), X), run_onnx(proto, X))
 
 
-def test_a_condition_of_numbers_ends_a_loop():
+@pytest.mark.parametrize("count", ["", "largest"])
+def test_a_condition_of_numbers_ends_a_loop(count: str):
+    """PyTorch writes a loop of an unknown number of runs with the largest number."""
     inner = body(
         [
             node("Less", ["i", "last"], ["goes"]),
@@ -102,9 +104,9 @@ def test_a_condition_of_numbers_ends_a_loop():
         [("goes", BOOL), ("next", FLOAT)],
     )
     proto = graph_of(
-        [node("Loop", ["", "true", "x"], ["y"], body=inner)],
+        [node("Loop", [count, "true", "x"], ["y"], body=inner)],
         [("y", FLOAT)],
-        [("true", np.array(True)), ("last", np.array(2))],
+        [("true", np.array(True)), ("last", np.array(2)), ("largest", np.array(2**63 - 1))],
     )
     assert_close(run_fast(import_onnx(proto), X), run_onnx(proto, X))
 
@@ -157,6 +159,22 @@ def test_loops_and_lists_that_depend_on_values_are_refused():
     tensor = graph_of([node("ConcatFromSequence", ["x"], ["y"], axis=0)], [("y", FLOAT)])
     with pytest.raises(Int8Error, match="reads a list of tensors, and its first input is a tensor"):
         import_onnx(tensor)
+
+
+@pytest.mark.fast
+def test_a_branch_that_gives_a_list_is_refused():
+    branch = helper.make_graph([node("SequenceConstruct", ["x", "x"], ["l"])], "branch", [], [])
+    branch.output.append(helper.make_tensor_sequence_value_info("l", FLOAT, None))
+    proto = graph_of(
+        [
+            node("If", ["chooses"], ["list"], then_branch=branch, else_branch=branch, name="if"),
+            node("ConcatFromSequence", ["list"], ["y"], axis=0),
+        ],
+        [("y", FLOAT)],
+        inputs=[("x", FLOAT, (6, 4)), ("chooses", BOOL, ())],
+    )
+    with pytest.raises(UnsupportedOpError, match=r"node if \(If\) .*a branch gives a list"):
+        import_onnx(proto)
 
 
 def test_what_a_run_knows_is_forgotten_in_the_next():

@@ -138,6 +138,14 @@ def test_scales_are_checked(tmp_path):
     refused("int8 has a zero point of 300", zeroPoint=[300] * 4)
 
 
+def test_biases_with_the_axis_of_their_weights(tmp_path):
+    """As converters of 2019 wrote them (person_detect of TFLite Micro)."""
+    net = quantized(convolution())
+    expected = net.imported(tmp_path)
+    net.graph.tensors[2].quantization.quantizedDimension = 3
+    tvm.ir.assert_structural_equal(net.imported(tmp_path), expected)
+
+
 def test_broken_weights_are_named(tmp_path):
     net = convolution()
     data = np.full(4 * 3 * 3 * 3, np.nan, "float32").tobytes()
@@ -162,11 +170,38 @@ def test_graphs_that_nothing_runs_are_refused(tmp_path):
         net.imported(tmp_path)
 
 
-def test_wide_activations_are_refused(tmp_path):
+def test_wider_activations_are_refused(tmp_path):
     net = quantized(convolution())
-    net.graph.tensors[0].type = 7
-    with pytest.raises(UnsupportedOpError, match=r"image is quantized to int16; .*int8 and uint8"):
+    net.graph.tensors[0].type = TYPES_OF_NAMES["int32"]
+    with pytest.raises(UnsupportedOpError, match=r"image is quantized to int32; .* and int16 can"):
         net.imported(tmp_path)
+
+
+def with_int16(net: TfliteModel) -> TfliteModel:
+    """Return a quantized model with activations of int16 and biases of int64."""
+    for tensor in net.graph.tensors:
+        scale = tensor.quantization
+        if tensor.type == TYPES_OF_NAMES["int8"] and not tensor.buffer:
+            tensor.type = TYPES_OF_NAMES["int16"]
+            scale.scale, scale.zeroPoint = [2 * scale.scale[0] / 256], [0]
+        elif tensor.type == TYPES_OF_NAMES["int32"]:
+            biases = np.asarray(net.model.buffers[tensor.buffer].data).view("int32")
+            data = (biases.astype("int64") * 128).tobytes()
+            net.model.buffers[tensor.buffer].data = np.frombuffer(data, np.uint8)
+            tensor.type, scale.scale = TYPES_OF_NAMES["int64"], [each / 128 for each in scale.scale]
+    return net
+
+
+def test_activations_of_int16_are_reals(tmp_path):
+    net = with_int16(quantized(convolution()))
+    (x,) = net.inputs()
+    with pytest.warns(match="has int16 activations, .*; its inputs image are reals"):
+        mod = net.imported(tmp_path)
+    assert not is_quantized(mod)
+    taken, given = (net.graph.tensors[i] for i in (net.graph.inputs[0], net.graph.outputs[0]))
+    (y,) = run_fast(mod, (x * np.float32(taken.quantization.scale[0])).astype("float32"))
+    (expected,) = run_interpreter(net, [x], "reference")
+    np.testing.assert_allclose(y / given.quantization.scale[0], expected, rtol=0, atol=1)
 
 
 def test_the_ending_tells_the_format(tmp_path):

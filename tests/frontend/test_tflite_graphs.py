@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 import relay_int8
+from relay_int8 import QuantConfig
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.graph.dataflow import calls, is_quantized, operator, results, shape
+from relay_int8.quantization.adopt import adopt
+from tests.adopted_networks import run_on
 from tests.mxnet_models import run_fast
-from tests.tflite_models import TfliteModel, run_interpreter, schema
+from tests.tflite_models import TfliteModel, run_interpreter, schema, set_scale
+from tests.x86_targets import FASTEST
 
 
 def inner(net: TfliteModel) -> TfliteModel:
@@ -195,6 +199,59 @@ def lstm(*, clip: float = 0.0, time_major: bool = False, peepholes: bool = False
 )
 def test_lstm(tmp_path, options):
     compared(lstm(**options), tmp_path)
+
+
+def integer_lstm(steps: int) -> TfliteModel:
+    """Return an LSTM of int8, whose memory is int16, as TFLite's converter writes it."""
+    net = TfliteModel(9)
+    x = net.input("x", (1, steps, 6), "int8")
+    set_scale(net, x, 0.03, 5)
+
+    def _integers(values: np.ndarray, scale: float, dtype: str) -> int:
+        index = net.constant(np.rint(values / scale), dtype)
+        net.graph.tensors[index].quantization = schema.QuantizationParametersT(
+            scale=[scale], zeroPoint=[0]
+        )
+        return index
+
+    scales = net.rng.uniform(0.01, 0.03, 8)
+    weights = [
+        _integers(net.rng.normal(0, 0.7, (4, 6 if i < 4 else 4)).clip(-1, 1), scale, "int8")
+        for i, scale in enumerate(scales)
+    ]
+    biases = [_integers(net.rng.normal(0, 0.5, 4), 0.03 * scale, "int32") for scale in scales[:4]]
+    states = [net.tensor("output", (1, 4), "int8"), net.tensor("memory", (1, 4), "int16")]
+    set_scale(net, states[0], 0.0075, -3)
+    net.graph.tensors[states[1]].quantization = schema.QuantizationParametersT(
+        scale=[2.0**-12], zeroPoint=[0]
+    )
+    for state in states:
+        net.graph.tensors[state].isVariable = True
+    rest = [-1, -1, *states, -1, -1, -1, -1]
+    y = net.op("UNIDIRECTIONAL_SEQUENCE_LSTM", x, *weights, -1, -1, -1, *biases, *rest,
+               options="UnidirectionalSequenceLSTMOptions", fusedActivationFunction=4,
+               dtype="int8")  # fmt: skip
+    set_scale(net, y, 0.0075, -3)
+    between = [net.tensor(f"between{i}", (0,), "int8") for i in range(5)]
+    for index in between:
+        set_scale(net, index, 0.0075, -3)
+    net.graph.operators[0].intermediates = between
+    return net.finish(y)
+
+
+def test_lstm_of_integers(tmp_path):
+    """Its products are of integers; TFLite's gates have 16 bits, ours are floats."""
+    net = integer_lstm(12)
+    adopted = adopt(net.imported(tmp_path), QuantConfig(require_int8="products"))
+    products = [layer.name for layer in adopted.plan.layers if layer.kind == "dense"]
+    assert len(products) == 12  # the state is zero in the first step
+    inputs = net.inputs()
+    names = [str(param.name) for param in adopted.mod["main"].params]
+    (found,) = run_on(adopted, FASTEST, dict(zip(names, inputs, strict=True)))
+    (expected,) = run_interpreter(net, inputs)
+    steps = np.abs(found.astype(int) - expected)
+    assert steps.max() <= 1
+    assert (steps > 0).mean() < 0.1
 
 
 def test_a_state_that_is_read_otherwise_is_refused(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -78,6 +80,7 @@ def quantized_by_onnxruntime(
     per_channel: bool = True,
     prepared: bool = True,
     reduce_range: bool = False,
+    options: Mapping[str, Any] | None = None,
 ) -> onnx.ModelProto:
     """Return a model as ONNX Runtime's static quantization writes it; ``prepared`` folds norms."""
     from onnxruntime import quantization
@@ -105,6 +108,7 @@ def quantized_by_onnxruntime(
         weight_type=quantization.QuantType.QInt8,
         per_channel=per_channel,
         reduce_range=reduce_range,
+        extra_options=dict(options or {}),
     )
     return onnx.load(target)
 
@@ -152,6 +156,21 @@ def test_one_scale_for_all_channels_of_a_weight(tmp_path: Path):
     adopted = adopt(import_onnx(proto))
     assert all(layer.integer for layer in adopted.plan.layers)
     run_on(adopted)
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_float_weights_behind_a_pair(tmp_path: Path, per_channel: bool):
+    """As exporters of trained quantization write them; ``Gemm`` transposes some of them."""
+    options = {"AddQDQPairToWeight": True}
+    proto = quantized_by_onnxruntime(
+        branches(), tmp_path, "QDQ", per_channel=per_channel, options=options
+    )
+    assert "w1" in {w.name for w in proto.graph.initializer}
+    adopted = adopt(import_onnx(proto), relay_int8.QuantConfig(require_int8=True))
+    assert all(layer.integer for layer in adopted.plan.layers)
+    (y,) = run_on(adopted)
+    (theirs,) = run_onnx(proto, *image(adopted.mod).values())
+    assert np.abs(y - theirs).max() <= 0.02 * np.abs(theirs).max()
 
 
 BYTES = np.arange(288, dtype="uint8").reshape(8, 4, 3, 3)

@@ -22,6 +22,7 @@ from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import check_inputs, refuse_operators
 from relay_int8.frontend.onnx.dynamic_biases import restore_biases
+from relay_int8.frontend.onnx.experimental import set_apart
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.fixed_inputs import fix_inputs
 from relay_int8.frontend.onnx.functions import expand_functions
@@ -178,7 +179,7 @@ def _to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     if opset >= PLAIN_OPSET:
         return model
     try:
-        plain = onnx.version_converter.convert_version(model, PLAIN_OPSET)
+        plain = onnx.version_converter.convert_version(set_apart(model), PLAIN_OPSET)
     except (RuntimeError, onnx.version_converter.ConvertError) as err:
         raise FrontendError(
             f"the model uses opset {opset} and ONNX cannot convert it to {PLAIN_OPSET} ({err}); "

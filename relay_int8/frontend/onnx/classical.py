@@ -5,6 +5,7 @@ Scaling in front of it, a linear model in its place, and behind it the label of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,38 @@ def _linear_regressor(
     return relax.op.add(bb.emit(y), relax.const(np.array(attributes["intercepts"], np.float32)))
 
 
+def _linear_classifier(
+    bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes
+) -> relax.Expr:
+    """Return the label of the largest score, and the scores: a row of coefficients for each."""
+    labels = np.array(attributes.get("classlabels_ints", ()), np.int64)
+    count = len(labels) or len(attributes.get("classlabels_strings", ()))
+    transform = attributes.get("post_transform", b"NONE").decode()
+    intercepts = np.array(attributes.get("intercepts") or [0.0] * count, np.float32)
+    if transform not in _TRANSFORMS:
+        raise NotImplementedError(
+            f"its post_transform is {transform}, none of {', '.join(_TRANSFORMS)}"
+        )
+    if not len(labels):
+        raise NotImplementedError("its labels are texts; convert the model with numbers")
+    if len(intercepts) != count:
+        raise NotImplementedError(f"{count} classes have {len(intercepts)} scores")
+    coefficients = np.array(attributes["coefficients"], np.float32).reshape(count, -1)
+    x = _real(bb, inputs[0])
+    y = bb.emit(relax.op.matmul(x, relax.const(np.ascontiguousarray(coefficients.T))))
+    scores = bb.emit(relax.op.add(y, relax.const(intercepts)))
+    largest = bb.emit(relax.op.argmax(scores, -1))
+    label = bb.emit(relax.op.take(relax.const(labels), largest, axis=0))
+    return relax.Tuple([label, bb.emit(_TRANSFORMS[transform](scores))])
+
+
+_TRANSFORMS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
+    "NONE": lambda scores: scores,
+    "LOGISTIC": relax.op.sigmoid,
+    "SOFTMAX": lambda scores: relax.op.nn.softmax(scores, -1),
+}
+
+
 def _features(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
     """Gather along the last axis, at all of the indices; of one axis become two."""
     x, indices = inputs
@@ -74,6 +107,7 @@ def _real(bb: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
 
 CLASSICAL: dict[str, Converter] = {
     "ArrayFeatureExtractor": _features,
+    "LinearClassifier": _linear_classifier,
     "LinearRegressor": _linear_regressor,
     "Normalizer": _normalizer,
     "Scaler": _scaler,

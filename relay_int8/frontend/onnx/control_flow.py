@@ -25,9 +25,11 @@ from relay_int8.frontend.onnx.operator_support import (
     unsupported_nodes,
 )
 from relay_int8.frontend.onnx.scan import ScanForm
+from relay_int8.frontend.onnx.sequences import is_list
 from relay_int8.graph.dataflow import constant
 
 MOST_RUNS = 1024  # of a loop that is written out
+UNBOUNDED = 2**31 - 1  # PyTorch writes a loop by its condition alone with the largest int64
 
 
 class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
@@ -72,6 +74,8 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         """Import both branches; return their results as a computed condition selects them."""
         try:
             both = self._branch(then), self._branch(otherwise)
+            if any(is_list(value) for values in both for value in values):
+                raise NotImplementedError("a branch gives a list of tensors")
             chosen = select_branch(self.bb.emit, condition, *both)
         except (NotImplementedError, UnsupportedOpError) as err:
             raise UnsupportedOpError(
@@ -95,7 +99,9 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         try:
             body = next(attribute.g for attribute in node.attribute if attribute.name == "body")
             trips, condition, *carried = [self._nodes[i] if i else None for i in node.input]
-            count = MOST_RUNS if trips is None else self._known(trips, title)
+            count = UNBOUNDED if trips is None else self._known(trips, title)
+            is_endless = count >= UNBOUNDED
+            count = MOST_RUNS if is_endless else count
             goes = condition is None or bool(self._known(condition, title))
             refuse_operators(unsupported_nodes(body))
             self._parse_graph_initializers(body)
@@ -110,7 +116,7 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 for rows, value in zip(stacked, results[len(carried) :], strict=True):
                     rows.append(self.bb.emit(relax.op.expand_dims(value, 0)))
                 carried = results[: len(carried)]
-            if goes and trips is None:
+            if goes and is_endless:
                 raise UnsupportedOpError(f"{title} runs more than {MOST_RUNS} times, or forever")
             if stacked and not run:
                 raise UnsupportedOpError(f"{title} runs no time: its outputs are empty")

@@ -9,6 +9,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.onnx.classical import CLASSICAL
 from relay_int8.frontend.onnx.converters import CONVERTERS
+from relay_int8.frontend.onnx.experimental import EXPERIMENTAL
 from relay_int8.frontend.onnx.functions import EXPANDED
 from relay_int8.frontend.onnx.fused import FUSED
 from relay_int8.frontend.onnx.fused_attention import ATTENTION
@@ -28,7 +29,7 @@ CONTRIB = FUSED | ATTENTION | MICROSOFT
 STANDARD_TOO = {"Gelu", "SimplifiedLayerNormalization"}
 """Those that have the name of a standard operator, or that ONNX Runtime writes as one."""
 
-OURS = CONVERTERS | QUANTIZED | CONTRIB | CLASSICAL
+OURS = CONVERTERS | EXPERIMENTAL | QUANTIZED | CONTRIB | CLASSICAL
 
 BRANCH = "If"
 """Exporters choose by a shape whether they squeeze; where shapes are static that is decided."""
@@ -40,7 +41,8 @@ SCAN = "Scan"
 
 def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """Return the operators that cannot be imported, each with the names of its nodes."""
-    standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *QUANTIZED, BRANCH, LOOP, SCAN}
+    standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *EXPERIMENTAL, *QUANTIZED}
+    standard_ones |= {BRANCH, LOOP, SCAN}
     standard_ones = (standard_ones - UNTRIMMED - EXPANDED - CONTRIB.keys()) | SEQUENCES.keys()
     known = {"": standard_ones | STANDARD_TOO, MS: set(CONTRIB), ".ml": set(CLASSICAL)}
     missing: dict[str, list[str]] = {}

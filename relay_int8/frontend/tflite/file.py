@@ -278,6 +278,8 @@ class _Reader:
         zero, axis = table.array(3, "i8"), int(table.number(6, "i"))
         zero = zero if zero.size else np.zeros(1, "<i8")
         by_channel = scale.size > 1
+        if shape == scale.shape:
+            axis = 0  # early converters wrote the axis of the weights for biases too
         if by_channel and not (0 <= axis < len(shape) and scale.size == shape[axis]):
             raise self._fault(
                 f"tensor {name} of {list(shape)} has {scale.size} scales along axis {axis}"

@@ -3,18 +3,29 @@
 Its operands are the sequence, weights of input and state for the gates i, f, g and o each,
 peepholes, biases, a projection, the two states and factors of norms. The states are kept
 between runs by TFLite, until its user resets them; here they are zero before each run.
+
+An LSTM of integers multiplies int8 by int8, as TFLite does, and its output is rounded to int8 at
+every step. TFLite has int16 gates and an int16 memory; here they are floats.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.recurrent import check_steps, in_sequence, run_layer
-from relay_int8.frontend.recurrent_cells import LstmCell, RecurrentWeights
+from relay_int8.frontend.recurrent_cells import (
+    DenseProducts,
+    Emit,
+    LstmCell,
+    RecurrentWeights,
+    State,
+)
 from relay_int8.frontend.tflite.schema import ACTIVATIONS
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
-from relay_int8.frontend.tflite.tensors import Result
+from relay_int8.frontend.tflite.tensors import Result, quantization_of
 from relay_int8.graph.dataflow import shape
 
 OF_INPUT, OF_STATE = range(1, 5), range(5, 9)
@@ -30,11 +41,12 @@ def _lstm(step: TfliteStep) -> Result:
     if len(shape(x)) != 3:
         raise ValueError(f"its input is {list(shape(x))}, expected a batch of sequences")
     check_steps(shape(x)[time])
+    biases = np.concatenate([step.reals(index) for index in BIASES])
     weights = RecurrentWeights(
-        _joined(step, OF_INPUT), _joined(step, OF_STATE), _joined(step, BIASES)
+        _joined(step, OF_INPUT), _joined(step, OF_STATE), relax.const(biases)
     )
     limit = float(step.options["cell_clip"])  # type: ignore[arg-type]
-    cell = LstmCell("ifgo", peepholes=_peepholes(step), memory_limit=limit or None)
+    cell = _LstmCell("ifgo", peepholes=_peepholes(step), layer=step, memory_limit=limit or None)
     outputs, _ = run_layer(step.emit, cell, weights, x, [None, None], time=time, is_backward=False)
     sizes = [*shape(x)[:2], shape(outputs[0])[1]]
     return in_sequence(step.emit, outputs, time, sizes)
@@ -47,15 +59,43 @@ def _refuse(step: TfliteStep) -> None:
         raise NotImplementedError("an LSTM with less than four gates")
     if ACTIVATIONS[step.integer("activation", 0)] != "TANH":
         raise NotImplementedError("an LSTM with another activation than tanh")
-    if step.tensor(0).quantization is not None:
-        raise NotImplementedError(
-            "an LSTM of integers: convert the model in float, or with dynamic ranges"
-        )
+
+
+@dataclass(frozen=True)
+class _LstmCell(LstmCell):
+    """An LSTM whose output has the type that the file gives it."""
+
+    layer: TfliteStep = field(kw_only=True)
+
+    def step(
+        self, emit: Emit, x: relax.Expr, state: State, products: list[DenseProducts]
+    ) -> list[relax.Expr]:
+        """Return the new output, rounded if it is of integers, and the memory."""
+        output, memory = super().step(emit, x, state, products)
+        return [self.layer.quantized(output), memory]
 
 
 def _joined(step: TfliteStep, indices: range) -> relax.Expr:
-    """Return constants, one behind the other."""
-    return relax.const(np.concatenate([step.reals(index) for index in indices]))
+    """Return constants, one behind the other; integers with a scale for each row of weights."""
+    parts = [step.tensor(index) for index in indices]
+    if quantization_of(step.tensor(0)) is None or any(part.quantization is None for part in parts):
+        return relax.const(np.concatenate([step.reals(index) for index in indices]))
+    rows = [
+        [np.broadcast_to(values, part.shape[:1]) for values in (quant.scale, quant.zero)]
+        for part in parts
+        if (quant := part.quantization) is not None
+    ]
+    scales, zeros = (np.concatenate(values) for values in zip(*rows, strict=True))
+    integers = np.concatenate([part.values for part in parts if part.values is not None])
+    return step.emit(
+        "weights",
+        relax.op.dequantize(
+            relax.const(np.ascontiguousarray(integers)),
+            relax.const(scales.astype(np.float32)),
+            relax.const(zeros.astype(integers.dtype)),
+            axis=0,
+        ),
+    )
 
 
 def _peepholes(step: TfliteStep) -> tuple[relax.Expr, relax.Expr, relax.Expr] | None:

@@ -31,8 +31,8 @@ def refuse_wide(tensor: TfliteTensor) -> None:
         return
     if tensor.dtype not in QUANTIZED:
         raise UnsupportedOpError(
-            f"tensor {tensor.name} is quantized to {tensor.dtype}; activations of int8 and uint8 "
-            "can be imported: convert the model with these"
+            f"tensor {tensor.name} is quantized to {tensor.dtype}; activations of int8, uint8 and "
+            "int16 can be imported: convert the model with these"
         )
     if quantization.scale.size > 1:
         raise UnsupportedOpError(

@@ -12,7 +12,9 @@ from relay_int8.graph.group import Group
 from relay_int8.graph.plan import Plan
 from relay_int8.quantization.kept_float.gates import gate_reasons
 from relay_int8.quantization.kept_float.logarithms import logarithm_reasons
+from relay_int8.quantization.kept_float.magnitudes import magnitude_reasons
 from relay_int8.quantization.kept_float.maxima import maximum_reasons
+from relay_int8.quantization.kept_float.parts import part_reasons
 from relay_int8.quantization.kept_float.spectra import spectrum_reasons
 from relay_int8.quantization.kept_float.states import state_reasons
 from relay_int8.quantization.kept_float.steep import steepness_reasons
@@ -24,13 +26,17 @@ Reasons = dict[str, str]
 def spoiled_layers(groups: Sequence[Group], func: relax.Function) -> Reasons:
     """Return what bytes would spoil, by the graph; not asked where integers are required."""
     results = set(dataflow.results(func))
-    return logarithm_reasons(groups, results) | spectrum_reasons(groups, set(func.params), results)
+    return (
+        logarithm_reasons(groups, results)
+        | magnitude_reasons(groups, results)
+        | spectrum_reasons(groups, set(func.params), results)
+    )
 
 
 def exact_moves(groups: Sequence[Group], func: relax.Function) -> Reasons:
     """Return moves and poolings, which have no products, that are worth nothing in bytes."""
     states = state_reasons(groups, set(func.params), set(dataflow.results(func)))
-    return maximum_reasons(groups) | states
+    return maximum_reasons(groups) | states | part_reasons(groups, func.params)
 
 
 def magnified_layers(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> Reasons:

@@ -15,9 +15,6 @@ from schedules.spec import Sample2d
 from tests.onnx_models import run_relax
 from tests.small_networks import nn
 
-LOOSE = np.array([-3, 40, 0.06, 0.07], "float32")
-STEPS = np.array([-1, 30.875, 0, 0.125], "float32")
-
 pytestmark = pytest.mark.fast
 RNG = np.random.default_rng(0)
 W = RNG.integers(-127, 128, (3, 2, 1, 1)).astype("int8")
@@ -166,36 +163,6 @@ def test_weights_that_do_not_fit_int8_keep_their_zero_points(case):
     np.testing.assert_array_equal(scales, np.full(3, 0.5, "float32"))
     np.testing.assert_array_equal(reals, (q - wanted.reshape(3, 1, 1, 1).astype("float32")) * 0.5)
     assert str(pair.attrs.out_dtype) == q.dtype == zeros.dtype
-
-
-def test_a_constant_operand_behind_a_pair_of_its_own_is_what_its_integers_stand_for(
-    expect_rewrite,
-):
-    """Clamped to the steps 0 and 255, of which 8 is zero; rounded to steps of 0.125."""
-
-    @I.ir_module
-    class Before:
-        @R.function
-        def main(x: R.Tensor((2, 4), "float32")) -> R.Tensor((2, 4), "float32"):
-            with R.dataflow():
-                q = R.quantize(
-                    R.const(LOOSE), R.const(0.125), R.const(8, "uint8"), out_dtype="uint8"
-                )
-                k = R.dequantize(q, R.const(0.125), R.const(8, "uint8"))
-                y = R.maximum(x, k)
-                R.output(y)
-            return y
-
-    @I.ir_module
-    class Expected:
-        @R.function
-        def main(x: R.Tensor((2, 4), "float32")) -> R.Tensor((2, 4), "float32"):
-            with R.dataflow():
-                y = R.maximum(x, R.const(STEPS))
-                R.output(y)
-            return y
-
-    expect_rewrite(CanonicalizeQdq(), Before, Expected)
 
 
 def test_unsigned_weights_around_their_zero_point_are_signed():

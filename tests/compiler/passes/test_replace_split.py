@@ -49,3 +49,29 @@ def test_before_and_expected(expect_rewrite):
             return y
 
     expect_rewrite(ReplaceSplit(), Before, Expected)
+
+
+def test_one_part_is_a_slice_of_all(expect_rewrite):
+    """In Relax its split gives a tensor, not a tuple."""
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((1, 5), "float32")) -> R.Tensor((5,), "float32"):
+            with R.dataflow():
+                part = R.split(x, 1, axis=0)
+                y = R.squeeze(part, [0])
+                R.output(y)
+            return y
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((1, 5), "float32")) -> R.Tensor((5,), "float32"):
+            with R.dataflow():
+                part = R.strided_slice(x, axes=[0], begin=[0], end=[1])
+                y = R.squeeze(part, [0])
+                R.output(y)
+            return y
+
+    expect_rewrite(ReplaceSplit(), Before, Expected)

@@ -115,7 +115,7 @@ def _movable(mod: IRModule, bindings: Sequence[relax.VarBinding]) -> dict[relax.
     seen = [mod["main"].body.body]
     for item in bindings:
         if item.var not in named and not _is_kernel_call(mod, item.value):
-            seen += relax.analysis.free_vars(item.value)
+            seen.extend(relax.analysis.free_vars(item.value))  # += would copy all, as TVM adds
     for var in seen:
         sizes.pop(named.get(var, var), None)
     return sizes

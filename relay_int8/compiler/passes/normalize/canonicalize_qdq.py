@@ -4,7 +4,7 @@
     After:   w_q = quantize(float constant, s', z', axis);  w = dequantize(w_q, s', z', axis)
              with z' = 0 where all the integers less z fit int8
 
-    Before:  k = dequantize(quantize(float constant, s, z));  y = maximum(x, k)
+    Before:  k = dequantize(int8 constant, s, z);  y = maximum(x, k)
     After:   y = maximum(x, constant)                      and the like of sums and products
 
     Before:  a = quantize(x, s, z);  b = quantize(x, s, z)             and the like of dequantize
@@ -45,8 +45,6 @@ from schedules.spec import Sample2d
 
 OUTPUT_CHANNELS = {"nn.conv2d": 0, "nn.conv2d_transpose": 1, "matmul": 1}
 """Operator -> the axis of its weights, argument 1, that counts output channels."""
-ELEMENTWISE = ("add", "divide", "maximum", "minimum", "multiply", "subtract", "where")
-"""Operators whose constants are no weights: they are the reals that their integers stand for."""
 MOVES = ("reshape", "permute_dims", "strided_slice", "nn.max_pool2d", "nn.pad")
 """Operators whose result holds values of their input, and zeros."""
 
@@ -65,7 +63,6 @@ class _Canonicalizer:
         self._channels = _channel_axes(func)
         self._quantized = _quantized_at_once(func)
         self._convolved = _convolved_in_integers(func)
-        self._operands = _elementwise_operands(func)
 
     def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         """Return what takes the place of ``value``, or None to keep it."""
@@ -79,8 +76,6 @@ class _Canonicalizer:
         if operator not in ("quantize", "dequantize"):
             return None
         q = dataflow.constant(value.args[0])
-        if q is None and operator == "dequantize" and scope.name in self._operands:
-            q = _quantized_constant(scope.value(value.args[0]))
         if q is not None:
             return self._constant(scope, value, q) if operator == "dequantize" else None
         inner = _inverted(scope, value)
@@ -200,30 +195,6 @@ def _quantized_at_once(func: relax.Function) -> set[str]:
         for var, readers in dataflow.consumers(func).items()
         if len(readers) == 1 and dataflow.operator(values[readers[0]]) == "quantize"
     }
-
-
-def _elementwise_operands(func: relax.Function) -> set[str]:
-    """Return the names of tensors that only operators on single elements read."""
-    values = dict(dataflow.calls(func))
-    return {
-        str(var.name)
-        for var, readers in dataflow.consumers(func).items()
-        if readers and all(dataflow.operator(values[r]) in ELEMENTWISE for r in readers)
-    }
-
-
-def _quantized_constant(value: relax.Expr) -> np.ndarray | None:
-    """Return the integers that a quantize of a constant gives, or None of anything else."""
-    if dataflow.operator(value) != "quantize":
-        return None
-    arrays = [dataflow.constant(argument) for argument in value.args]
-    if any(array is None for array in arrays):
-        return None
-    x, scale, zero = (np.asarray(array) for array in arrays)
-    info = np.iinfo(str(value.attrs.out_dtype))
-    steps = np.rint(x.astype(np.float32) / _along(scale, value, x.ndim))
-    steps = steps + _along(zero.astype(np.float32), value, x.ndim)
-    return np.asarray(np.clip(steps, info.min, info.max).astype(info.dtype))
 
 
 def _convolved_in_integers(func: relax.Function) -> set[str]:

@@ -3,6 +3,9 @@
     Before:  parts = split(x, sections, axis);  y = parts[1]
     After:   y = strided_slice(x, ...)
 
+    Before:  y = split(x, 1, axis), which is a tensor, not a tuple of one
+    After:   y = strided_slice(x, ...)
+
 Place:  before CanonicalizeSequence and CanonicalizeQdq, which know slices alone.
 Exact:  bit-identical.
 """
@@ -25,12 +28,15 @@ class ReplaceSplit:
         splits = {
             var: call for var, call in dataflow.calls(func) if dataflow.operator(call) == "split"
         }
+        alone = {var for var in splits if isinstance(var.ty, relax.TensorType)}
         writer = dataflow.FunctionWriter(mod)
         done: dict[relax.Var, relax.Expr] = {}
         for var, value in dataflow.calls(func):
-            if var in splits:
+            if var in alone:
+                value = _slice(splits[var], 0)
+            elif var in splits:
                 continue
-            if isinstance(value, relax.TupleGetItem) and value.tuple_value in splits:
+            elif isinstance(value, relax.TupleGetItem) and value.tuple_value in splits:
                 value = _slice(splits[value.tuple_value], value.index)
             done[var] = writer.emit(var.name, dataflow.substitute(value, done))
         outputs = [done.get(var, var) for var in dataflow.results(func)]

@@ -1,0 +1,61 @@
+"""Squares of whose sums a root is taken stay in float: lengths of vectors, magnitudes of spectra.
+
+    square -> (move | sum | a * x + b), any of them -> root, and nothing else
+
+A square has twice the digits of what it is made of: in bytes, all values below a twentieth of the
+largest have one square, zero. A root would show them again as they were. Networks read spectra of
+sound as magnitudes like this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.graph.group import AFFINE, MOVES, Group
+from relay_int8.quantization.kept_float.linear_groups import SUMS, is_square, values_at
+
+BETWEEN = (*MOVES, *SUMS, AFFINE)
+POINTS = np.array([1e-3, 1e-3**0.5, 1.0])
+EXPONENTS = (0.1, 0.75)
+
+REASON = "a root of sums of its squares is read: bytes would lose the squares of small values"
+
+
+def magnitude_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -> dict[str, str]:
+    """Return such squares by name, and why they stay in float.
+
+    Parameters
+    ----------
+    groups
+        Of the network, in their order.
+    results
+        What the network returns.
+    """
+    rooted: set[relax.Var] = set()
+    readers: dict[relax.Var, list[Group]] = {}
+    reasons = {}
+    for group in reversed(groups):
+        behind = readers.get(group.output, [])
+        alone = bool(behind) and group.output not in results
+        if alone and all(_is_root(each) or each.output in rooted for each in behind):
+            if is_square(group):
+                reasons[group.name] = REASON
+            elif group.kind in BETWEEN and group.activation is None:
+                rooted.add(group.output)
+        for var in (*group.inputs, *group.floats):
+            readers.setdefault(var, []).append(group)
+    return reasons
+
+
+def _is_root(group: Group) -> bool:
+    """Whether a group is a function that grows as a power below 1 does, nearly."""
+    values = values_at(group, POINTS)
+    if values is None or not (np.isfinite(values).all() and (values > 0).all()):
+        return False
+    low, middle, high = values
+    exponent = float(np.log(high / low) / np.log(POINTS[-1] / POINTS[0]))
+    is_power = np.isclose(middle, (low * high) ** 0.5, rtol=0.2)  # a small number may be added
+    return bool(is_power) and EXPONENTS[0] <= exponent <= EXPONENTS[1]

@@ -1,0 +1,58 @@
+"""Squares under a root stay in float: which do, and what is no root."""
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from relay_int8.compiler.pipeline import normalized
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.kept_float.magnitudes import REASON
+from tests.small_networks import NetworkWriter
+
+pytestmark = pytest.mark.fast
+
+
+ROOTS = {
+    "sqrt": relax.op.sqrt,
+    "cube root": lambda x: relax.op.power(x, relax.const(np.float32(1 / 3))),
+}
+OTHERS = {"tanh": relax.op.tanh, "sigmoid": relax.op.sigmoid, "exp": relax.op.exp}
+
+
+def network(function, *, read_too=False):
+    """Return conv -> squares of two halves of the channels -> sum -> a function -> conv."""
+    net = NetworkWriter((1, 3, 6, 6))
+    x = net.relu("x1", net.conv("x1/conv", net.x, 8, 3))
+    halves = [
+        net.emit(f"half{i}", relax.op.strided_slice(x, [1], [4 * i], [4 * i + 4])) for i in range(2)
+    ]
+    squares = [
+        net.emit(f"square{i}", relax.op.multiply(half, half)) for i, half in enumerate(halves)
+    ]
+    total = net.emit("total", relax.op.add(*squares))
+    y = net.conv("y", net.emit("shown", function(total)), 4, 1)
+    return net.module(y, net.conv("z", total, 4, 1)) if read_too else net.module(y)
+
+
+def kept(mod, config=None):
+    plan = annotate(normalized(mod)[0], config or QuantConfig())
+    return {layer.name for layer in plan.layers if layer.reason == REASON}
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_squares_under_a_root_stay_in_float(root):
+    assert kept(network(ROOTS[root])) == {"square0", "square1"}
+
+
+@pytest.mark.parametrize("function", OTHERS)
+def test_squares_under_other_functions_do_not(function):
+    assert kept(network(OTHERS[function])) == set()
+
+
+def test_nor_do_squares_that_a_layer_reads_too():
+    assert kept(network(relax.op.sqrt, read_too=True)) == set()
+
+
+def test_nor_where_integers_are_required():
+    assert kept(network(relax.op.sqrt), QuantConfig(require_int8=True)) == set()

@@ -61,7 +61,7 @@ def _bias(value: relax.Call, weight: np.ndarray, shift: np.ndarray) -> np.ndarra
         if weight.ndim != 2 or len(shape(value)) == IMAGE:  # whose channels are not the last axis
             return None
         total = np.broadcast_to(shift, (weight.shape[0],)) @ weight.astype(np.float64)
-        return total.astype(np.float32)
+        return np.asarray(total, np.float32)
     if value.attrs.data_layout != "NCHW" or value.attrs.kernel_layout != "OIHW":
         return None
     if any(int(width) for width in value.attrs.padding):
@@ -69,5 +69,5 @@ def _bias(value: relax.Call, weight: np.ndarray, shift: np.ndarray) -> np.ndarra
     groups, width = int(value.attrs.groups), weight.shape[1]
     channels = np.broadcast_to(shift, (groups * width,)).reshape(groups, 1, width)
     taps = weight.astype(np.float64).sum(axis=(2, 3)).reshape(groups, -1, width)
-    total = (taps * channels).sum(axis=2).reshape(-1)
-    return total.astype(np.float32).reshape(1, -1, 1, 1)
+    total = (taps * channels).sum(axis=2)
+    return np.asarray(total.reshape(1, -1, 1, 1), np.float32)

@@ -114,6 +114,38 @@ def test_one_scale_becomes_one_for_each_output_channel(expect_rewrite):
     expect_rewrite(CanonicalizeQdq(), Before, Expected)
 
 
+def test_weights_of_floats_with_a_pair_of_one_scale_are_their_integers(expect_rewrite):
+    """As AddQDQPairToWeight of ONNX Runtime and quantization-aware training write weights."""
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((1, 2, 4, 4), "float32")) -> R.Tensor((1, 3, 4, 4), "float32"):
+            with R.dataflow():
+                q = R.quantize(
+                    R.const(REAL_ONE), R.const(0.5), R.const(0, "int8"), out_dtype="int8"
+                )
+                w = R.dequantize(q, R.const(0.5), R.const(0, "int8"))
+                y = R.nn.conv2d(x, w)
+                R.output(y)
+            return y
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((1, 2, 4, 4), "float32")) -> R.Tensor((1, 3, 4, 4), "float32"):
+            with R.dataflow():
+                q = R.quantize(
+                    R.const(REAL_ONE), R.const(ONE_S), R.const(Z), axis=0, out_dtype="int8"
+                )
+                w = R.dequantize(q, R.const(ONE_S), R.const(Z), axis=0)
+                y = R.nn.conv2d(x, w)
+                R.output(y)
+            return y
+
+    expect_rewrite(CanonicalizeQdq(), Before, Expected)
+
+
 def weighted(q: np.ndarray, s: np.ndarray, z: np.ndarray, axis: int, *, shared: bool = False):
     """Return a convolution whose weights are dequantized; ``shared``: a sum reads them too."""
     x = relax.Var("x", relax.TensorType((1, 2, 4, 4), "float32"))

@@ -14,6 +14,8 @@ Q = RNG.integers(-127, 128, (3, 5)).astype("int8")
 S = RNG.uniform(0.1, 1, 3).astype("float32")
 Z = np.zeros(3, "int8")
 Q_T = np.ascontiguousarray(Q.T)
+REAL = RNG.normal(size=(3, 5)).astype("float32")
+REAL_T = np.ascontiguousarray(REAL.T)
 BOX = RNG.integers(-127, 128, (2, 3, 4)).astype("int8")
 BOX_T = np.ascontiguousarray(BOX.transpose(2, 0, 1))
 
@@ -87,6 +89,33 @@ def test_a_turn_of_three_axes(expect_rewrite):
             with R.dataflow():
                 t = R.dequantize(R.const(BOX_T), R.const(S), R.const(Z), axis=2)
                 y = R.add(x, t)
+                R.output(y)
+            return y
+
+    expect_rewrite(TransposeQuantized(), Before, Expected)
+
+
+def test_weights_with_a_pair_of_their_own_are_turned_before_it(expect_rewrite):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((2, 5), "float32")) -> R.Tensor((2, 3), "float32"):
+            with R.dataflow():
+                q = R.quantize(R.const(REAL), R.const(S), R.const(Z), axis=0, out_dtype="int8")
+                w = R.dequantize(q, R.const(S), R.const(Z), axis=0)
+                t = R.permute_dims(w, [1, 0])
+                y = R.matmul(x, t)
+                R.output(y)
+            return y
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((2, 5), "float32")) -> R.Tensor((2, 3), "float32"):
+            with R.dataflow():
+                q = R.quantize(R.const(REAL_T), R.const(S), R.const(Z), axis=1, out_dtype="int8")
+                t = R.dequantize(q, R.const(S), R.const(Z), axis=1)
+                y = R.matmul(x, t)
                 R.output(y)
             return y
 

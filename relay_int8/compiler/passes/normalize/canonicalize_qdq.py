@@ -7,6 +7,9 @@
     Before:  k = dequantize(quantize(float constant, s, z));  y = maximum(x, k)
     After:   y = maximum(x, constant)                      and the like of sums and products
 
+    Before:  w = dequantize(quantize(float constant, s, z));  y = conv2d(x, w)
+    After:   the same of the constant's integers, with a scale for each output channel
+
     Before:  a = quantize(x, s, z);  b = quantize(x, s, z)             and the like of dequantize
     After:   a, which b's readers read
 
@@ -79,7 +82,8 @@ class _Canonicalizer:
         if operator not in ("quantize", "dequantize"):
             return None
         q = dataflow.constant(value.args[0])
-        if q is None and operator == "dequantize" and scope.name in self._operands:
+        is_operand = scope.name in self._operands or scope.name in self._channels
+        if q is None and operator == "dequantize" and is_operand:
             q = _quantized_constant(scope.value(value.args[0]))
         if q is not None:
             return self._constant(scope, value, q) if operator == "dequantize" else None

@@ -3,6 +3,9 @@
     Before:  w = dequantize(constant, s, z, axis=0);  t = permute_dims(w, [1, 0]);  matmul(x, t)
     After:   t = dequantize(transposed constant, s, z, axis=1);  matmul(x, t)
 
+    Before:  w = dequantize(quantize(float constant, s, z, axis=0), s, z, axis=0), transposed
+    After:   the same of the transposed float constant
+
 Place:  after FoldConstants; a Gemm with transB of an imported QDQ model is why it exists.
 Exact:  bit-identical.
 """
@@ -30,11 +33,19 @@ def _transpose(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     if operator(value) != "permute_dims":
         return None
     inner = scope.value(value.args[0])
-    q = constant(inner.args[0]) if operator(inner) == "dequantize" else None
-    if q is None:
+    if operator(inner) != "dequantize":
+        return None
+    source = scope.value(inner.args[0])
+    pair = operator(source) == "quantize"
+    array = constant(source.args[0] if pair else inner.args[0])
+    if array is None:
         return None
     axes = value.attrs.axes
-    order = list(range(q.ndim))[::-1] if axes is None else [int(axis) for axis in axes]
-    moved = relax.const(np.ascontiguousarray(q.transpose(order)), dtype(inner.args[0]))
-    axis = order.index(int(inner.attrs.axis) % q.ndim)
+    order = list(range(array.ndim))[::-1] if axes is None else [int(axis) for axis in axes]
+    moved: relax.Expr = relax.const(np.ascontiguousarray(array.transpose(order)))
+    axis = order.index(int(inner.attrs.axis) % array.ndim)
+    if pair:
+        moved = scope.emit(
+            "q", relax.op.quantize(moved, *source.args[1:], axis, str(source.attrs.out_dtype))
+        )
     return relax.op.dequantize(moved, *inner.args[1:], axis=axis, out_dtype=dtype(inner))

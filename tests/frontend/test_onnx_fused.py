@@ -35,6 +35,7 @@ X, SKIP, GAMMA, BETA = f32(2, 5, 8), f32(2, 5, 8), f32(8), f32(8)
 IDS = RNG.integers(0, 9, (2, 5)).astype("int32")
 KEPT = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], "int32")
 KEPT_PAST = np.hstack([np.ones((2, 3), "int32"), KEPT])
+ANGLES = np.cos(f32(9, 2)), np.sin(f32(9, 2))
 W, BIAS = f32(8, 24), f32(24)
 IMAGE, KERNEL = f32(1, 3, 6, 6), f32(4, 3, 3, 3)
 TABLES = {"words": f32(9, 8), "places": f32(6, 8), "kinds": f32(2, 8)}
@@ -124,6 +125,21 @@ CASES = {
         {"num_heads": 2, "outputs": ("y", "keys", "values")},
     ),
     "lower triangle": ("Trilu", {"x": f32(4, 4)}, {"upper": 0}),
+    "rotary positions": (
+        "RotaryEmbedding",
+        {"x": X, "at": np.array([[0, 3, 1, 2, 5]] * 2), "cos": ANGLES[0], "sin": ANGLES[1]},
+        {"constants": ("cos", "sin"), "num_heads": 2},
+    ),
+    "interleaved rotary positions": (
+        "RotaryEmbedding",
+        {"x": f32(2, 3, 5, 4), "at": np.array([2]), "cos": ANGLES[0], "sin": ANGLES[1]},
+        {"constants": ("cos", "sin"), "interleaved": 1},
+    ),
+    "rotary positions of a part": (
+        "RotaryEmbedding",
+        {"x": X, "at": np.array([1]), "cos": ANGLES[0], "sin": ANGLES[1]},
+        {"constants": ("at", "cos", "sin"), "num_heads": 1, "rotary_embedding_dim": 4},
+    ),
     "samples": (
         "GridSample",
         {"x": IMAGE, "grid": f32(1, 4, 4, 2)},

@@ -5,7 +5,7 @@
              with z' = 0 where all the integers less z fit int8
 
     Before:  k = dequantize(quantize(float constant, s, z));  y = maximum(x, k)
-    After:   y = maximum(x, constant)                      and the like of sums and products
+    After:   y = maximum(x, rounded constant)              and the like of all but weights
 
     Before:  w = dequantize(quantize(float constant, s, z));  y = conv2d(x, w)
     After:   the same of the constant's integers, with a scale for each output channel
@@ -48,8 +48,6 @@ from schedules.spec import Sample2d
 
 OUTPUT_CHANNELS = {"nn.conv2d": 0, "nn.conv2d_transpose": 1, "matmul": 1}
 """Operator -> the axis of its weights, argument 1, that counts output channels."""
-ELEMENTWISE = ("add", "divide", "maximum", "minimum", "multiply", "subtract", "where")
-"""Operators whose constants are no weights: they are the reals that their integers stand for."""
 MOVES = ("reshape", "permute_dims", "strided_slice", "nn.max_pool2d", "nn.pad")
 """Operators whose result holds values of their input, and zeros."""
 
@@ -68,7 +66,6 @@ class _Canonicalizer:
         self._channels = _channel_axes(func)
         self._quantized = _quantized_at_once(func)
         self._convolved = _convolved_in_integers(func)
-        self._operands = _elementwise_operands(func)
 
     def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         """Return what takes the place of ``value``, or None to keep it."""
@@ -82,8 +79,7 @@ class _Canonicalizer:
         if operator not in ("quantize", "dequantize"):
             return None
         q = dataflow.constant(value.args[0])
-        is_operand = scope.name in self._operands or scope.name in self._channels
-        if q is None and operator == "dequantize" and is_operand:
+        if q is None and operator == "dequantize":
             q = _quantized_constant(scope.value(value.args[0]))
         if q is not None:
             return self._constant(scope, value, q) if operator == "dequantize" else None
@@ -203,16 +199,6 @@ def _quantized_at_once(func: relax.Function) -> set[str]:
         str(var.name)
         for var, readers in dataflow.consumers(func).items()
         if len(readers) == 1 and dataflow.operator(values[readers[0]]) == "quantize"
-    }
-
-
-def _elementwise_operands(func: relax.Function) -> set[str]:
-    """Return the names of tensors that only operators on single elements read."""
-    values = dict(dataflow.calls(func))
-    return {
-        str(var.name)
-        for var, readers in dataflow.consumers(func).items()
-        if readers and all(dataflow.operator(values[r]) in ELEMENTWISE for r in readers)
     }
 
 

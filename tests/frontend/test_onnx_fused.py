@@ -220,6 +220,8 @@ def test_unknown_operators_are_named_with_their_domain():
         ("ReorderInput", "com.microsoft.nchwc", "ORT_ENABLE_EXTENDED"),
         ("RemovePadding", MS, "packing mode"),
         ("EPContext", MS, "before that"),
+        ("BeamSearch", MS, "the encoder and the decoder"),
+        ("GroupQueryAttention", MS, "without a cache of earlier tokens"),
     ],
 )
 def test_what_is_bound_to_a_machine_is_refused_with_advice(op, domain, advice):

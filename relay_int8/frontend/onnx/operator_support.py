@@ -30,6 +30,7 @@ REASONS = {
 }
 """Why an operator is not known, where there is more to say."""
 COMPILED_PARTS = {"EPContext", "EtwExporter", "OpenVINO", "Snpe", "TRTEngineOp"}
+SEARCHES = {"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"}
 TOKENS = {"PackedAttention", "PackedMultiHeadAttention", "RemovePadding", "RestorePadding"}
 BLOCKED = "com.microsoft.nchwc."
 """Domain of operators on images in blocks of channels."""
@@ -68,13 +69,17 @@ def reasons(missing: Iterable[str]) -> dict[str, str]:
     """Return why operators are not known, and what to do, as far as there is more to say."""
     found = {name: REASONS[name] for name in missing if name in REASONS}
     for name in missing:
-        if name.startswith((BLOCKED, "com.ms.internal.nhwc.")):
+        if name.startswith((BLOCKED, "com.ms.internal.nhwc.")) or name == f"{MS}.NhwcFusedConv":
             found[name] = (
                 "its layout is that of the computer on which ONNX Runtime optimized the model; "
                 "save it with ORT_ENABLE_EXTENDED, not ORT_ENABLE_ALL or ORT_ENABLE_LAYOUT"
             )
         elif name.removeprefix(f"{MS}.") in COMPILED_PARTS:
             found[name] = "a part that another tool compiled; give the model before that"
+        elif name.removeprefix(f"{MS}.") in SEARCHES:
+            found[name] = (
+                "a loop that ends by values; give the encoder and the decoder, each as a model"
+            )
         elif name.removeprefix(f"{MS}.") in TOKENS:
             found[name] = (
                 "how many tokens it keeps depends on the mask; give the model before it was "

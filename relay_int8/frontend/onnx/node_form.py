@@ -46,7 +46,10 @@ def misfit(node: onnx.NodeProto, opset: int) -> str | None:
     operands = {formal.name for formal in schema.inputs} - schema.attributes.keys()
     for attribute in node.attribute:
         if attribute.name in operands:
-            return f"its {attribute.name} is an attribute, an input is expected"
+            return (
+                f"its {attribute.name} is an attribute, an input is expected (a tool may have "
+                "raised the opset that the file says, and no more: convert it first)"
+            )
     if not schema.min_input <= count <= schema.max_input:
         most = f" to {schema.max_input}" if schema.max_input != schema.min_input else ""
         return f"it has {count} inputs, {schema.min_input}{most} are expected"

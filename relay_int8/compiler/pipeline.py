@@ -87,6 +87,7 @@ def normalize_passes() -> list[Pass]:
         CanonicalizeVideo(),
         CanonicalizeProduct(),
         CanonicalizeQdq(),
+        FoldConstants(),  # of the reals that integers of a file stand for
         UnfoldComputedKernels(),
         CanonicalizeRepeat(),
         RemoveIdentity(),

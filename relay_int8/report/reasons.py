@@ -10,6 +10,7 @@ _KINDS = tuple(
     for pattern, kind in (
         (r"its input .+ is computed in float", "its input is computed in float"),
         (r"its input .+ is not quantized", "its input is not quantized"),
+        (r"its input .+ is quantized to (\w+); .*", r"its input is quantized to \1, not 8 bits"),
         (r"input .+ is (\w+), not float32", r"its input is \1, not float32"),
         (r"it broadcasts \(.*\) and \(.*\) both ways", "it broadcasts both operands"),
         (r"a constant of \(.*\) broadcasts its input of \(.*\)", "a constant broadcasts its input"),

@@ -208,6 +208,7 @@ def test_missing_tensor():
         (b"PK\x03\x04....", "zip archive"),
         (b"<html>", "HTML"),
         (b"version https://git-lfs.github.com/spec/v1", "Git LFS"),
+        (b"\x18\0\0\0ORTM\0\0\0\0", "ONNX Runtime's own format"),
         (b"\xff\xfe garbage", "no ONNX model"),
         (onnx.ModelProto(ir_version=8).SerializeToString(), "no graph with nodes"),
         (conv_relu().SerializeToString()[:-40], "or only a part of one"),

@@ -34,6 +34,8 @@ def fused(op, arrays, *, outputs=("y",), **how):
 X, SKIP, GAMMA, BETA = f32(2, 5, 8), f32(2, 5, 8), f32(8), f32(8)
 IDS = RNG.integers(0, 9, (2, 5)).astype("int32")
 KEPT = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], "int32")
+KEPT_PAST = np.hstack([np.ones((2, 3), "int32"), KEPT])
+ANGLES = np.cos(f32(9, 2)), np.sin(f32(9, 2))
 W, BIAS = f32(8, 24), f32(24)
 IMAGE, KERNEL = f32(1, 3, 6, 6), f32(4, 3, 3, 3)
 TABLES = {"words": f32(9, 8), "places": f32(6, 8), "kinds": f32(2, 8)}
@@ -96,6 +98,53 @@ CASES = {
         {"x": X, "w": W, "b": BIAS, "mask": None, "past": None, "bias": f32(2, 2, 5, 5)},
         {"num_heads": 2},
     ),
+    "continued attention": (
+        "Attention",
+        {"x": X, "w": W, "b": BIAS, "mask": KEPT_PAST, "past": f32(2, 2, 2, 3, 4)},
+        {"num_heads": 2, "unidirectional": 1, "outputs": ("y", "present")},
+    ),
+    "attention to keys between two": (
+        "Attention",
+        {"x": X, "w": W, "b": BIAS, "mask": np.array([5, 3, 0, 1], "int32")},
+        {"num_heads": 2},
+    ),
+    "product of turned batches": (
+        "FusedMatMul",
+        {"a": f32(8, 2, 3, 5), "b": f32(2, 3, 4, 8)},
+        {"transBatchA": 1, "transA": 1, "transB": 1},
+    ),
+    "attention to given heads": (
+        "MultiHeadAttention",
+        {"q": X, "k": f32(2, 2, 6, 4), "v": f32(2, 2, 6, 4), "b": f32(24)},
+        {"num_heads": 2},
+    ),
+    "continued attention of three": (
+        "MultiHeadAttention",
+        dict(q=X, k=X, v=SKIP, b=None, m=None, bias=f32(1, 2, 5, 8))
+        | dict(pk=f32(2, 2, 3, 4), pv=f32(2, 2, 3, 4)),
+        {"num_heads": 2, "outputs": ("y", "keys", "values")},
+    ),
+    "lower triangle": ("Trilu", {"x": f32(4, 4)}, {"upper": 0}),
+    "rotary positions": (
+        "RotaryEmbedding",
+        {"x": X, "at": np.array([[0, 3, 1, 2, 5]] * 2), "cos": ANGLES[0], "sin": ANGLES[1]},
+        {"constants": ("cos", "sin"), "num_heads": 2},
+    ),
+    "interleaved rotary positions": (
+        "RotaryEmbedding",
+        {"x": f32(2, 3, 5, 4), "at": np.array([2]), "cos": ANGLES[0], "sin": ANGLES[1]},
+        {"constants": ("cos", "sin"), "interleaved": 1},
+    ),
+    "rotary positions of a part": (
+        "RotaryEmbedding",
+        {"x": X, "at": np.array([1]), "cos": ANGLES[0], "sin": ANGLES[1]},
+        {"constants": ("at", "cos", "sin"), "num_heads": 1, "rotary_embedding_dim": 4},
+    ),
+    "samples": (
+        "GridSample",
+        {"x": IMAGE, "grid": f32(1, 4, 4, 2)},
+        {"mode": "bilinear", "padding_mode": "border"},
+    ),
     "attention of three": (
         "MultiHeadAttention",
         {"q": X, "k": f32(2, 6, 8), "v": f32(2, 6, 4), "b": f32(20)},
@@ -130,11 +179,15 @@ def test_a_product_with_integers_is_that_of_a_float_network(zero):
 @pytest.mark.parametrize(
     ("op", "arrays", "attributes", "reason"),
     [
-        ("Attention", {"x": X, "w": W, "b": BIAS, "m": None, "p": f32(2, 2, 2, 3, 4)}, {}, "past"),
+        (
+            "Attention",
+            {"x": X, "w": W, "b": BIAS, "m": None, "p": f32(2, 2, 2, 9, 4)},
+            {"past_present_share_buffer": 1},
+            "shared past",
+        ),
         ("Attention", {"x": X, "w": W, "b": BIAS}, {"do_rotary": 1}, "do_rotary"),
         ("Attention", {"x": X, "w": W, "b": BIAS, "m": KEPT[:, :, None]}, {}, r"a mask of \["),
-        ("MultiHeadAttention", {"q": f32(2, 5, 2, 3, 4)}, {}, "packed"),
-        ("FusedMatMul", {"a": X, "b": X}, {"transBatchA": 1}, "transBatchA"),
+        ("MultiHeadAttention", {"q": X}, {}, "keys or values are missing"),
         ("FusedConv", {"x": IMAGE, "w": KERNEL}, {"activation": "Softsign"}, "Softsign"),
     ],
 )
@@ -156,11 +209,51 @@ def test_the_norm_that_onnx_runtime_writes_as_a_standard_operator():
 
 @pytest.mark.fast
 def test_unknown_operators_are_named_with_their_domain():
-    proto = fused("QEmbedLayerNormalization", {"x": X})
-    with pytest.raises(
-        UnsupportedOpError, match=r"com.microsoft.QEmbedLayerNormalization \(node\)"
-    ):
+    with pytest.raises(UnsupportedOpError, match=r"com.microsoft.WordConvEmbedding \(node\)"):
+        import_onnx(fused("WordConvEmbedding", {"x": X}))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("op", "domain", "advice"),
+    [
+        ("ReorderInput", "com.microsoft.nchwc", "ORT_ENABLE_EXTENDED"),
+        ("RemovePadding", MS, "packing mode"),
+        ("EPContext", MS, "before that"),
+        ("BeamSearch", MS, "the encoder and the decoder"),
+        ("GroupQueryAttention", MS, "without a cache of earlier tokens"),
+    ],
+)
+def test_what_is_bound_to_a_machine_is_refused_with_advice(op, domain, advice):
+    proto = fused(op, {"x": X})
+    proto.graph.node[0].domain = domain
+    with pytest.raises(UnsupportedOpError, match=advice):
         import_onnx(proto)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_keys_packed_with_values_or_queries(packed):
+    """As diffusion models have them on GPUs; ONNX Runtime's CPU kernels read none."""
+    q, k, v = f32(2, 5, 2, 4), f32(2, 5, 2, 4), f32(2, 5, 2, 4)
+    if packed:
+        arrays = {"q": np.stack([q, k, v], 3)}
+    else:
+        arrays = {"q": q.reshape(2, 5, 8), "k": np.stack([k, v], 3)}
+    rows = {name: x.reshape(2, 5, 8) for name, x in {"q": q, "k": k, "v": v}.items()}
+    expected = run_onnx(fused("MultiHeadAttention", rows, num_heads=2), *rows.values())
+    mod = import_onnx(fused("MultiHeadAttention", arrays, num_heads=2))
+    assert_close(run_fast(mod, *arrays.values()), expected)
+
+
+def test_halves_gates_and_biases_of_diffusion_models():
+    x, bias = f32(2, 5, 8), f32(8)
+    gelu = run_onnx(fused("Gelu", {"x": (x + bias)[..., 4:]}), (x + bias)[..., 4:])[0]
+    assert_close(
+        run_fast(import_onnx(fused("BiasSplitGelu", {"x": x, "b": bias})), x, bias),
+        [(x + bias)[..., :4] * gelu],
+    )
+    mod = import_onnx(fused("BiasAdd", {"x": x, "b": bias, "s": SKIP}))
+    assert_close(run_fast(mod, x, bias, SKIP), [x + bias + SKIP])
 
 
 def test_integers_of_averages_and_choices():

@@ -256,8 +256,9 @@ def run_few(adopted: QuantizedModel) -> None:
             {"s_x": np.full(4, 0.05, "float32"), "z_x": np.full(4, 120, np.uint8)},
             "input x_dq is not quantized",
         ),
+        ({"z_x": np.uint16(30000)}, "input x_dq is quantized to uint16; integers of 8 bits"),
     ],
-    ids=["weights of int32", "activation by channel"],
+    ids=["weights of int32", "activation by channel", "activation of 16 bits"],
 )
 def test_what_has_no_integer_form_stays_in_float(constants, reason: str):
     proto = qdq_convolution(**constants)

@@ -152,6 +152,10 @@ def test_reasons_are_printed_by_kind_with_the_first_names():
     ("reason", "kind"),
     [
         ("its input x is computed in float is not quantized", "its input is not quantized"),
+        (
+            "its input x is quantized to int16; integers of 8 bits are read",
+            "its input is quantized to int16, not 8 bits",
+        ),
         ("input ids is int64, not float32", "its input is int64, not float32"),
         ("it broadcasts (1, 2) and (2, 1) both ways", "it broadcasts both operands"),
         ("a constant of (3, 2) broadcasts its input of (2,)", "a constant broadcasts its input"),

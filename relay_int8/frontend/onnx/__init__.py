@@ -30,12 +30,13 @@ from relay_int8.frontend.onnx.graph import NamedImporter
 from relay_int8.frontend.onnx.local_functions import inline_functions
 from relay_int8.frontend.onnx.node_order import in_order
 from relay_int8.frontend.onnx.operator_support import (
-    REASONS,
     computed_operands,
+    reasons,
     unsupported_nodes,
 )
 from relay_int8.frontend.onnx.resize import OLD_NEAREST
 from relay_int8.frontend.onnx.restore_weights import RestoreWeights
+from relay_int8.frontend.onnx.small_integers import unpack_integers
 from relay_int8.frontend.onnx.sparse import make_dense
 from relay_int8.frontend.onnx.unused import cut_at, drop_unused
 from relay_int8.frontend.onnx.widen import widen
@@ -114,7 +115,7 @@ def import_onnx(
     asked, batch = batch, fixed_batch(written, shapes, batch)
     missing = unsupported_nodes(model.graph)
     reads = computed_operands(model.graph, missing)
-    refuse_operators(missing, reads=reads, reasons=REASONS)
+    refuse_operators(missing, reads=reads, reasons=reasons(missing))
     model = _to_plain_opset(model)
     importer = NamedImporter(shapes, opset=_opset(model))
     try:
@@ -155,7 +156,7 @@ def _rewritten(model: onnx.ModelProto) -> onnx.ModelProto:
     if (widened := widen(model)) is not model:
         model = widened
         _check_weights(model.graph)
-    return expand_functions(restore_biases(model))
+    return expand_functions(restore_biases(unpack_integers(model)))
 
 
 def _opset(model: onnx.ModelProto) -> int:

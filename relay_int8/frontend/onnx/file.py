@@ -16,6 +16,7 @@ SIGNATURES = (
     (0, b"\x80\x02", "a Python pickle (a PyTorch checkpoint?): export the model as .pt2"),
     (0, b"\x89HDF", "an HDF5 file (a Keras model?): convert it with tf2onnx"),
     (0, b"\x1f\x8b", "gzip-compressed: unpack it"),
+    (4, b"ORTM", "a model in ONNX Runtime's own format: give the .onnx file it was made of"),
     (4, b"TFL3", "a TFLite model: its name ends in .tflite"),
     (0, b"<", "XML or HTML text: check the download"),
     (0, b"{", "JSON text: the name of an MXNet symbol ends in .json"),

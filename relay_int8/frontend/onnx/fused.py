@@ -51,6 +51,22 @@ def _fast_gelu(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> rela
     return relax.op.nn.gelu_tanh(_sum(bb, *inputs))
 
 
+def _gemm_fast_gelu(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
+    x, w, bias = padded(inputs, 3)
+    return relax.op.nn.gelu_tanh(_sum(bb, bb.emit(relax.op.matmul(x, w)), bias))
+
+
+def _split_gelu(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
+    """Multiply one half of the channels by the GELU of the other."""
+    total = _sum(bb, *inputs)
+    half, last = shape(total)[-1] // 2, len(shape(total)) - 1
+    x, gate = (
+        bb.emit(relax.op.strided_slice(total, [last], [begin], [begin + half]))
+        for begin in (0, half)
+    )
+    return relax.op.multiply(x, bb.emit(relax.op.nn.gelu(gate)))
+
+
 def _quick_gelu(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
     x = inputs[0]
     factor = relax.const(float(attributes.get("alpha", QUICK)), dtype(x))
@@ -59,21 +75,28 @@ def _quick_gelu(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attribute
 
 
 def _matmul(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
-    if attributes.get("transBatchA", 0) or attributes.get("transBatchB", 0):
-        raise NotImplementedError("it transposes the batch (transBatchA, transBatchB)")
     a, b = (
-        _turned(bb, x) if attributes.get(name, 0) else x
-        for x, name in zip(inputs, ("transA", "transB"), strict=True)
+        _turned(
+            bb,
+            x,
+            matrix=bool(attributes.get(f"trans{name}", 0)),
+            batch=bool(attributes.get(f"transBatch{name}", 0)),
+        )
+        for x, name in zip(inputs, "AB", strict=True)
     )
     y = relax.op.matmul(a, b)
     alpha = float(attributes.get("alpha", 1.0))
     return y if alpha == 1.0 else relax.op.multiply(bb.emit(y), relax.const(alpha, dtype(a)))
 
 
-def _turned(bb: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+def _turned(bb: relax.BlockBuilder, x: relax.Expr, *, matrix: bool, batch: bool) -> relax.Expr:
+    """Transpose matrices; of a transposed batch the first axis is that of the rows, or columns."""
     order = list(range(len(shape(x))))
-    order[-2:] = order[:-3:-1]
-    return bb.emit(relax.op.permute_dims(x, order))
+    if batch and len(order) > 2:
+        order = [*order[1:-1], 0, order[-1]]
+    if matrix:
+        order[-2:] = order[:-3:-1]
+    return bb.emit(relax.op.permute_dims(x, order)) if order != sorted(order) else x
 
 
 def _activated(name: str, operands: int) -> Converter:
@@ -161,9 +184,7 @@ def _rms_norm(_: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) 
     return _normalized(inputs[0], inputs[1], None, attributes, centred=False)
 
 
-def _embedding_norm(
-    bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes
-) -> relax.Expr:
+def embedding_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
     """Normalize the sum of the embeddings of words, positions and segments.
 
     The second result counts what the mask leaves of each sentence, the third is the sum.
@@ -235,15 +256,18 @@ def _integers_to_float(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes)
 
 
 FUSED: dict[str, Converter] = {
+    "BiasAdd": lambda bb, inputs, _: _sum(bb, *inputs),
     "BiasGelu": _gelu,
+    "BiasSplitGelu": _split_gelu,
     "DynamicQuantizeLSTM": _dynamic_lstm,
     "DynamicQuantizeMatMul": _dynamic_matmul,
-    "EmbedLayerNormalization": _embedding_norm,
+    "EmbedLayerNormalization": embedding_norm,
     "FastGelu": _fast_gelu,
     "FusedConv": _activated("Conv", 3),
     "FusedGemm": _activated("Gemm", 3),
     "FusedMatMul": _matmul,
     "Gelu": _gelu,
+    "GemmFastGelu": _gemm_fast_gelu,
     "MatMulIntegerToFloat": _integers_to_float,
     "QuickGelu": _quick_gelu,
     "SimplifiedLayerNormalization": _rms_norm,

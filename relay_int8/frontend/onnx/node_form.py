@@ -43,6 +43,13 @@ def misfit(node: onnx.NodeProto, opset: int) -> str | None:
         if attribute.name in FLAGS and attribute.i not in (0, 1):
             return f"its {attribute.name} is {attribute.i}, 0 or 1 is expected"
     count = len(node.input)
+    operands = {formal.name for formal in schema.inputs} - schema.attributes.keys()
+    for attribute in node.attribute:
+        if attribute.name in operands:
+            return (
+                f"its {attribute.name} is an attribute, an input is expected (a tool may have "
+                "raised the opset that the file says, and no more: convert it first)"
+            )
     if not schema.min_input <= count <= schema.max_input:
         most = f" to {schema.max_input}" if schema.max_input != schema.min_input else ""
         return f"it has {count} inputs, {schema.min_input}{most} are expected"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.onnx.channels_last import CHANNELS_LAST
 from relay_int8.frontend.onnx.classical import CLASSICAL
 from relay_int8.frontend.onnx.converters import CONVERTERS
 from relay_int8.frontend.onnx.experimental import EXPERIMENTAL
@@ -14,20 +15,34 @@ from relay_int8.frontend.onnx.functions import EXPANDED
 from relay_int8.frontend.onnx.fused import FUSED
 from relay_int8.frontend.onnx.fused_attention import ATTENTION
 from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
+from relay_int8.frontend.onnx.quantized_text import QUANTIZED_TEXT
+from relay_int8.frontend.onnx.rotary import ROTARY
 from relay_int8.frontend.onnx.sequences import SEQUENCES
+from relay_int8.frontend.onnx.weight_only import WEIGHT_ONLY
 
 MS = "com.microsoft"
 REASONS = {
+    "com.microsoft.GroupQueryAttention": (
+        "where it puts keys depends on values of the input; export the model with attention of "
+        "standard operators, without a cache of earlier tokens"
+    ),
     "NonMaxSuppression": "how many boxes it keeps depends on values",
     "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
 }
 """Why an operator is not known, where there is more to say."""
+COMPILED_PARTS = {"EPContext", "EtwExporter", "OpenVINO", "Snpe", "TRTEngineOp"}
+SEARCHES = {"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"}
+TOKENS = {"PackedAttention", "PackedMultiHeadAttention", "RemovePadding", "RestorePadding"}
+BLOCKED = "com.microsoft.nchwc."
+"""Domain of operators on images in blocks of channels."""
 UNTRIMMED = {"NonMaxSuppression"}
 """TVM's importer gives as many rows as there could be, not those that there are."""
-CONTRIB = FUSED | ATTENTION | MICROSOFT
+CONTRIB = CHANNELS_LAST | FUSED | ATTENTION | MICROSOFT | QUANTIZED_TEXT | ROTARY | WEIGHT_ONLY
 """Operators of com.microsoft."""
 STANDARD_TOO = {"Gelu", "SimplifiedLayerNormalization"}
 """Those that have the name of a standard operator, or that ONNX Runtime writes as one."""
+TWINS = {"DequantizeLinear", "GridSample", "QLinearConv", "QuantizeLinear", "Trilu"}
+"""Operators of com.microsoft that are standard ones, of types or layouts that these lack."""
 
 OURS = CONVERTERS | EXPERIMENTAL | QUANTIZED | CONTRIB | CLASSICAL
 
@@ -44,12 +59,35 @@ def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *EXPERIMENTAL, *QUANTIZED}
     standard_ones |= {BRANCH, LOOP, SCAN}
     standard_ones = (standard_ones - UNTRIMMED - EXPANDED - CONTRIB.keys()) | SEQUENCES.keys()
-    known = {"": standard_ones | STANDARD_TOO, MS: set(CONTRIB), ".ml": set(CLASSICAL)}
+    known = {"": standard_ones | STANDARD_TOO, MS: CONTRIB.keys() | TWINS, ".ml": set(CLASSICAL)}
     missing: dict[str, list[str]] = {}
     for node in graph.node:
         if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):
             missing.setdefault(_named(node), []).append(title_of(node))
     return missing
+
+
+def reasons(missing: Iterable[str]) -> dict[str, str]:
+    """Return why operators are not known, and what to do, as far as there is more to say."""
+    found = {name: REASONS[name] for name in missing if name in REASONS}
+    for name in missing:
+        if name.startswith((BLOCKED, "com.ms.internal.nhwc.")) or name == f"{MS}.NhwcFusedConv":
+            found[name] = (
+                "its layout is that of the computer on which ONNX Runtime optimized the model; "
+                "save it with ORT_ENABLE_EXTENDED, not ORT_ENABLE_ALL or ORT_ENABLE_LAYOUT"
+            )
+        elif name.removeprefix(f"{MS}.") in COMPILED_PARTS:
+            found[name] = "a part that another tool compiled; give the model before that"
+        elif name.removeprefix(f"{MS}.") in SEARCHES:
+            found[name] = (
+                "a loop that ends by values; give the encoder and the decoder, each as a model"
+            )
+        elif name.removeprefix(f"{MS}.") in TOKENS:
+            found[name] = (
+                "how many tokens it keeps depends on the mask; give the model before it was "
+                "converted to packing mode"
+            )
+    return found
 
 
 def computed_operands(graph: onnx.GraphProto, operators: Mapping[str, object]) -> list[str]:

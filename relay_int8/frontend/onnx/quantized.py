@@ -24,16 +24,19 @@ import numpy as np
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.onnx.channels_last import channels_last
 from relay_int8.frontend.onnx.converters import CONVERTERS, Converter
 from relay_int8.frontend.onnx.operands import known_array
+from relay_int8.frontend.onnx.weight_only import repeated
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
 
 Attributes = dict[str, Any]
 MOVES_OF_INTEGERS = ("nn.max_pool2d", "permute_dims", "reshape", "strided_slice")
+OPSET_OF_PAIRS = 13  # first opset whose Q and DQ have an axis; com.microsoft's have it in any
 OPSET_OF_ONE_AXIS = 13  # first opset whose Softmax normalizes one axis
 
 
-class _Pairs:
+class Pairs:
     """Emit Q/DQ pairs; a missing zero point is 0."""
 
     def __init__(self, bb: relax.BlockBuilder) -> None:
@@ -61,7 +64,7 @@ def _zero(value: Any, kind: str) -> relax.Expr:
     return relax.const(array.reshape(()) if array.size == 1 else array.reshape(-1))
 
 
-def _bias(pairs: _Pairs, bias: Any, s_x: Any, s_w: Any, factor: float = 1.0) -> relax.Expr:
+def _bias(pairs: Pairs, bias: Any, s_x: Any, s_w: Any, factor: float = 1.0) -> relax.Expr:
     """Return an int32 bias in reals: its scale is the product of the operands' scales."""
     scale = (
         known_array(s_x, "its scale is").reshape(-1)
@@ -80,7 +83,7 @@ def _padded(inputs: Sequence[Any], count: int) -> list[Any]:
 
 def _qlinear_conv(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
     x, s_x, z_x, w, s_w, z_w, s_y, z_y, bias = _padded(inputs, 9)
-    pairs = _Pairs(bb)
+    pairs = Pairs(bb)
     operands = [pairs.real(x, s_x, z_x), pairs.real(w, s_w, z_w)]
     if bias is not None:
         operands.append(_bias(pairs, bias, s_x, s_w))
@@ -89,14 +92,14 @@ def _qlinear_conv(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attribu
 
 def _qlinear_matmul(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
     a, s_a, z_a, b, s_b, z_b, s_y, z_y = inputs
-    pairs = _Pairs(bb)
+    pairs = Pairs(bb)
     reals = pairs.real(a, s_a, z_a), pairs.real(b, s_b, z_b, axis=-1)
     return pairs.integers(relax.op.matmul(*reals), s_y, z_y)
 
 
 def _qgemm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
     a, s_a, z_a, b, s_b, z_b, c, s_y, z_y = _padded(inputs, 9)
-    pairs = _Pairs(bb)
+    pairs = Pairs(bb)
     axis = 0 if attributes.get("transB", 0) else 1
     operands = [pairs.real(a, s_a, z_a), pairs.real(b, s_b, z_b, axis=axis)]
     if c is not None:
@@ -108,7 +111,7 @@ def _qgemm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) ->
 def _binary(combine: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converter:
     def _convert(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
         a, s_a, z_a, b, s_b, z_b, s_y, z_y = _padded(inputs, 8)
-        pairs = _Pairs(bb)
+        pairs = Pairs(bb)
         return pairs.integers(combine(pairs.real(a, s_a, z_a), pairs.real(b, s_b, z_b)), s_y, z_y)
 
     return _convert
@@ -117,7 +120,7 @@ def _binary(combine: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converte
 def _unary(compute: Callable[[relax.Expr, Attributes], relax.Expr]) -> Converter:
     def _convert(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
         x, s_x, z_x, s_y, z_y = _padded(inputs, 5)
-        pairs = _Pairs(bb)
+        pairs = Pairs(bb)
         return pairs.integers(compute(pairs.real(x, s_x, z_x), attributes), s_y, z_y)
 
     return _convert
@@ -127,29 +130,25 @@ def _qlinear_concat(
     bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes
 ) -> relax.Expr:
     s_y, z_y, *rest = inputs
-    pairs = _Pairs(bb)
+    pairs = Pairs(bb)
     parts = [pairs.real(*rest[start : start + 3]) for start in range(0, len(rest), 3)]
     return pairs.integers(relax.op.concat(parts, axis=int(attributes["axis"])), s_y, z_y)
 
 
-def _global_average(x: relax.Expr, attributes: Attributes) -> relax.Expr:
-    if attributes.get("channels_last", 0):
-        raise NotImplementedError("channels are last; export it in NCHW")
+def _global_average(x: relax.Expr, _: Attributes) -> relax.Expr:
     return relax.op.nn.avg_pool2d(x, pool_size=list(shape(x)[2:]))
 
 
 def _average_pool(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
     x, s_x, z_x, s_y, z_y = _padded(inputs, 5)
-    if attributes.get("channels_last", 0):
-        raise NotImplementedError("channels are last; export it in NCHW")
-    pairs = _Pairs(bb)
+    pairs = Pairs(bb)
     y = CONVERTERS["AveragePool"](bb, [pairs.real(x, s_x, z_x)], attributes)
     return pairs.integers(y, s_y, z_y)
 
 
 def _where(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr:
     condition, a, s_a, z_a, b, s_b, z_b, s_y, z_y = inputs
-    pairs = _Pairs(bb)
+    pairs = Pairs(bb)
     y = relax.op.where(condition, pairs.real(a, s_a, z_a), pairs.real(b, s_b, z_b))
     return pairs.integers(y, s_y, z_y)
 
@@ -162,6 +161,12 @@ def _softmax(x: relax.Expr, attributes: Attributes) -> relax.Expr:
     extents = shape(x)
     rows = relax.op.reshape(x, (int(np.prod(extents[:axis])), int(np.prod(extents[axis:]))))
     return relax.op.reshape(relax.op.nn.softmax(rows, 1), extents)
+
+
+def _reduced_mean(x: relax.Expr, attributes: Attributes) -> relax.Expr:
+    axes = attributes.get("axes")
+    keepdims = bool(attributes.get("keepdims", 1))
+    return relax.op.mean(x, None if axes is None else [int(axis) for axis in axes], keepdims)
 
 
 def _leaky(x: relax.Expr, attributes: Attributes) -> relax.Expr:
@@ -190,7 +195,7 @@ def _sums(convert: Callable[..., relax.Expr]) -> Converter:
         x, w, z_x, z_w = _padded(inputs, 4)
         if dtype(x) == "float32":  # of DynamicQuantizeLinear
             return convert(bb, [x, _centred(w, z_w)], attributes)
-        pairs, one = _Pairs(bb), relax.const(np.float32(1))
+        pairs, one = Pairs(bb), relax.const(np.float32(1))
         sums = convert(bb, [pairs.real(x, one, z_x), pairs.real(w, one, z_w)], attributes)
         return relax.op.astype(bb.emit(sums), "int32")
 
@@ -208,10 +213,22 @@ def _by_constants(name: str) -> Converter:
             raise NotImplementedError(
                 "its tensor is constant, its scale or zero point is not: write them as constants"
             )
-        convert = getattr(onnx_frontend, name).get_converter(attributes["tvm_custom"]["opset"])
+        if name == "DequantizeLinear" and attributes.get("block_size", 0):
+            return _of_blocks(inputs, attributes)
+        opset = max(attributes["tvm_custom"]["opset"], OPSET_OF_PAIRS)
+        convert = getattr(onnx_frontend, name).get_converter(opset)
         return convert(bb, onnx_frontend.onnx_input(inputs), attributes, [{}, {}])
 
     return _convert
+
+
+def _of_blocks(inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    """Return a constant with a scale for each block along an axis as the reals it stands for."""
+    q, s, *rest = (known_array(value, "its tensor or scale is") for value in inputs if value)
+    axis, block = int(attributes.get("axis", 1)), int(attributes["block_size"])
+    s, *zeros = (repeated(a, axis % q.ndim, block, q.shape[axis]) for a in (s, *rest))
+    steps = q.astype(np.float64) - sum(zero.astype(np.float64) for zero in zeros)
+    return relax.const((steps * s).astype(np.float32))
 
 
 def _resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
@@ -220,7 +237,7 @@ def _resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -
     if dtype(x) not in ("int8", "uint8"):
         return CONVERTERS["Resize"](bb, inputs, attributes)
     scale, zero = _pair_of(bb, x)
-    pairs = _Pairs(bb)
+    pairs = Pairs(bb)
     resized = CONVERTERS["Resize"](bb, [pairs.real(x, scale, zero), *inputs[1:]], attributes)
     return pairs.integers(resized, scale, zero)
 
@@ -240,7 +257,7 @@ QUANTIZED: dict[str, Converter] = {
     "DequantizeLinear": _by_constants("DequantizeLinear"),
     "DynamicQuantizeLinear": _dynamic,
     "MatMulInteger": _sums(lambda _bb, inputs, _attributes: relax.op.matmul(*inputs)),
-    "QLinearConv": _qlinear_conv,
+    "QLinearConv": channels_last(_qlinear_conv),
     "QLinearMatMul": _qlinear_matmul,
     "QuantizeLinear": _by_constants("QuantizeLinear"),
     "Resize": _resize,
@@ -250,11 +267,12 @@ QUANTIZED: dict[str, Converter] = {
 MICROSOFT: dict[str, Converter] = {
     "QGemm": _qgemm,
     "QLinearAdd": _binary(relax.op.add),
-    "QLinearAveragePool": _average_pool,
+    "QLinearAveragePool": channels_last(_average_pool),
     "QLinearConcat": _qlinear_concat,
-    "QLinearGlobalAveragePool": _unary(_global_average),
+    "QLinearGlobalAveragePool": channels_last(_unary(_global_average)),
     "QLinearLeakyRelu": _unary(_leaky),
     "QLinearMul": _binary(relax.op.multiply),
+    "QLinearReduceMean": _unary(_reduced_mean),
     "QLinearSigmoid": _unary(lambda x, _: relax.op.sigmoid(x)),
     "QLinearSoftmax": _unary(_softmax),
     "QLinearWhere": _where,

@@ -51,6 +51,8 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
         )
     axes = [int(axis) % len(x_shape) for axis in given.pop("axes", range(len(x_shape)))]
     wanted = _sizes(x_shape, axes, scales, sizes)
+    if _is_channels_last(x_shape, wanted, axes) and roi is None:
+        return _turned(bb, x, [_channels_first(extents) for extents in (scales, sizes)], attributes)
     if wanted[:2] != list(x_shape[:2]):
         raise NotImplementedError(f"it resizes {list(x_shape)} to {wanted}, batch or channels too")
     mode = given.get("coordinate_transformation_mode", b"half_pixel").decode()
@@ -80,6 +82,27 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     image = bb.emit(relax.op.reshape(x, (n, c, 1, length)))
     row = bb.emit(_resized(bb, image, roi, [*wanted[:2], 1, wanted[2]], given))
     return relax.op.reshape(row, wanted)
+
+
+def _is_channels_last(x_shape: tuple[int, ...], wanted: list[int], axes: list[int]) -> bool:
+    """Whether an image of (n, h, w, c) is resized, as layouts of ONNX Runtime have it."""
+    is_image = len(x_shape) == SEQUENCE + 1 == len(axes)
+    kept = [extent == size for extent, size in zip(wanted, x_shape, strict=True)]
+    return is_image and kept[0] and kept[-1] and not kept[1]
+
+
+def _channels_first(extents: Any) -> Any:
+    array = None if extents is None else constant(extents)
+    return extents if array is None or not array.size else relax.const(array[[0, 3, 1, 2]])
+
+
+def _turned(
+    bb: relax.BlockBuilder, x: Any, extents: list[Any], attributes: dict[str, Any]
+) -> relax.Expr:
+    """Resize an image whose channels are last."""
+    image = bb.emit(relax.op.permute_dims(x, [0, 3, 1, 2]))
+    y = bb.emit(resize(bb, [image, None, *extents], attributes | {"axes": range(SEQUENCE + 1)}))
+    return relax.op.permute_dims(y, [0, 2, 3, 1])
 
 
 def _refuse_volume(filter_name: str, mode: str, *, antialias: bool) -> None:

@@ -8,6 +8,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
+from relay_int8.compiler.passes.normalize.quantize_constants import QuantizeConstants
 from relay_int8.graph import dataflow
 from relay_int8.graph.dataflow import FunctionWriter
 from relay_int8.graph.spec_calls import kernel_call
@@ -21,6 +22,7 @@ W = RNG.integers(-127, 128, (3, 2, 1, 1)).astype("int8")
 S = np.array([0.5, 0.25, 0.125], "float32")
 Z = np.zeros(3, "int8")
 REAL = W * S.reshape(3, 1, 1, 1)
+PAIRS = tvm.transform.Sequential([QuantizeConstants(), CanonicalizeQdq()])
 ONE_S = np.full(3, 0.5, "float32")
 REAL_ONE = (W.astype("int64") - 1).clip(-128, 127).astype("float32") * np.float32(0.5)
 
@@ -109,6 +111,38 @@ def test_one_scale_becomes_one_for_each_output_channel(expect_rewrite):
             return y
 
     expect_rewrite(CanonicalizeQdq(), Before, Expected)
+
+
+def test_weights_of_floats_with_a_pair_of_one_scale_are_their_integers(expect_rewrite):
+    """As AddQDQPairToWeight of ONNX Runtime and quantization-aware training write weights."""
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((1, 2, 4, 4), "float32")) -> R.Tensor((1, 3, 4, 4), "float32"):
+            with R.dataflow():
+                q = R.quantize(
+                    R.const(REAL_ONE), R.const(0.5), R.const(0, "int8"), out_dtype="int8"
+                )
+                w = R.dequantize(q, R.const(0.5), R.const(0, "int8"))
+                y = R.nn.conv2d(x, w)
+                R.output(y)
+            return y
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((1, 2, 4, 4), "float32")) -> R.Tensor((1, 3, 4, 4), "float32"):
+            with R.dataflow():
+                q = R.quantize(
+                    R.const(REAL_ONE), R.const(ONE_S), R.const(Z), axis=0, out_dtype="int8"
+                )
+                w = R.dequantize(q, R.const(ONE_S), R.const(Z), axis=0)
+                y = R.nn.conv2d(x, w)
+                R.output(y)
+            return y
+
+    expect_rewrite(PAIRS, Before, Expected)
 
 
 def weighted(q: np.ndarray, s: np.ndarray, z: np.ndarray, axis: int, *, shared: bool = False):
@@ -279,6 +313,56 @@ def test_a_move_of_integers_is_one_of_reals_between_pairs(expect_rewrite):
             return y
 
     expect_rewrite(CanonicalizeQdq(), Before, Expected)
+
+
+INTEGER_MOVES = {
+    "expand_dims": lambda q: relax.op.expand_dims(q, 1),
+    "squeeze": lambda q: relax.op.squeeze(q, 0),
+    "broadcast_to": lambda q: relax.op.broadcast_to(q, (3, 4)),
+}
+
+
+def test_a_constant_that_a_norm_reads_is_rounded_as_its_pair_says(expect_rewrite):
+    """Layers of floats read constants: unrounded ones would be other outputs than the file's."""
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((2, 4), "float32")) -> R.Tensor((2, 4), "float32"):
+            with R.dataflow():
+                q = R.quantize(
+                    R.const(LOOSE), R.const(0.125), R.const(8, "uint8"), out_dtype="uint8"
+                )
+                gamma = R.dequantize(q, R.const(0.125), R.const(8, "uint8"))
+                y = R.nn.rms_norm(x, gamma, axes=[-1])
+                R.output(y)
+            return y
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((2, 4), "float32")) -> R.Tensor((2, 4), "float32"):
+            with R.dataflow():
+                y = R.nn.rms_norm(x, R.const(STEPS), axes=[-1])
+                R.output(y)
+            return y
+
+    expect_rewrite(PAIRS, Before, Expected)
+
+
+@pytest.mark.parametrize("move", INTEGER_MOVES)
+def test_axes_are_made_dropped_and_repeated_of_reals(move):
+    """As ONNX Runtime leaves them behind, which drops the pairs around what moves integers."""
+    x = relax.Var("x", relax.TensorType((1, 4), "float32"))
+    writer, pair = FunctionWriter(), (relax.const(np.float32(0.5)), relax.const(np.uint8(3)))
+    q = writer.emit("q", relax.op.quantize(x, *pair, -1, "uint8"))
+    moved = writer.emit("moved", INTEGER_MOVES[move](q))
+    mod = writer.finish([x], [writer.emit("y", relax.op.dequantize(moved, *pair, -1))])
+    after = CanonicalizeQdq()(mod)
+    found = [dataflow.operator(value) for _, value in dataflow.calls(after["main"])]
+    assert found == ["quantize", "dequantize", move, "quantize", "dequantize"]
+    array = RNG.normal(size=(1, 4)).astype("float32")
+    np.testing.assert_array_equal(run_relax(after, array), run_relax(mod, array))
 
 
 def test_a_pad_of_integers_pads_with_the_real_of_its_value(expect_rewrite):

@@ -208,6 +208,18 @@ def test_weights_that_a_batch_norm_standardizes(axis):
     assert "norm" not in found
 
 
+def test_a_scalar_with_a_pair_is_what_its_integer_stands_for():
+    """16 is beyond 255 steps of 1/16 from 3: its square root is that of 15.75."""
+    parameters = relax.const(0.0625), relax.const(3, "uint8")
+    net = NetworkWriter((3, 4))
+    q = net.emit("q", op.quantize(relax.const(16.0), *parameters, out_dtype="uint8"))
+    real = net.emit("real", op.dequantize(q, *parameters))
+    root = net.emit("root", op.sqrt(real))
+    mod = FoldConstants()(net.module(net.emit("y", op.divide(net.x, root))))
+    ((_, value),) = dataflow.calls(mod["main"])
+    assert dataflow.constant(value.args[1]) == np.float32(np.sqrt(15.75))
+
+
 Q8 = relax.const(np.array([1, 2], "int8"))
 KEPT = {
     "weights of int8": lambda x: op.dequantize(Q8, relax.const(0.5), relax.const(0, "int8")),

@@ -331,3 +331,18 @@ def test_real_networks(name: str):
             relax.Var | tvm.ir.GenericConst | relax.ShapeExpr | tvm.tirx.IntImm | tvm.tirx.FloatImm
         )
         assert all(isinstance(argument, leaves) for argument in arguments(value))
+
+
+def test_what_is_computed_of_dequantized_constants_is_a_constant():
+    weights = {"q": np.arange(3, dtype="int8"), "s": np.float32(0.5), "z": np.int8(1)}
+    proto = chain(
+        node("DequantizeLinear", ["q", "s", "z"], ["real"]),
+        node("Reshape", ["real", "shape"], ["apart"]),
+        node("QuantizeLinear", ["x", "s", "z"], ["x_q"]),
+        node("DequantizeLinear", ["x_q", "s", "z"], ["x_dq"]),
+        node("Where", ["which", "x_dq", "apart"], ["y"]),
+        **weights,
+        shape=np.array([3, 1, 1]),
+        which=RNG.uniform(size=(3, 8, 8)) < 0.5,
+    )
+    assert "reshape" not in ops(normalize(import_onnx(proto)))

@@ -42,6 +42,9 @@ from relay_int8.operators.kernel import Kernel
 from relay_int8.operators.registry import operator_of, refusal
 from schedules.spec import Dense, DType, Move
 
+BYTES = ("uint8", "int8")
+"""Types of quantized activations that kernels read and write."""
+
 
 def realized_groups(mod: IRModule) -> list[tuple[Group, str | None]]:
     """Return each layer of a QDQ module, and why it stays in float, or None."""
@@ -189,9 +192,9 @@ class _Realizer:
         unable = refusal(group, self._requantize)
         if unable or not (group.inputs or group.floats):
             return unable or "it reads no tensor"
-        floats = [var.name for var in group.inputs if var not in self._integers]
+        floats = [var for var in group.inputs if var not in self._integers]
         if floats:
-            return f"its input {floats[0]} is not quantized"
+            return self._input_refusal(floats[0])
         record = operator_of(group)
         inexact = record.pair_refusal(group)
         if group.inputs and inexact is None:
@@ -200,6 +203,15 @@ class _Realizer:
             return inexact
         quantize = self._quantized_as(group.output)
         return "its result is not quantized at once" if quantize is None else None
+
+    def _input_refusal(self, var: relax.Var) -> str:
+        """Say why integers cannot read a tensor."""
+        value = self._values.get(var)
+        if value is not None and dataflow.operator(value) == "dequantize":
+            dtype = dataflow.dtype(value.args[0])
+            if dtype not in BYTES:
+                return f"its input {var.name} is quantized to {dtype}; integers of 8 bits are read"
+        return f"its input {var.name} is not quantized"
 
     def _integer(self, group: Group, inputs: list[tuple[relax.Var, QParams]]) -> None:
         quantize = self._quantized_as(group.output)
@@ -300,7 +312,7 @@ class _Realizer:
         scale, zero = (dataflow.constant(argument) for argument in call.args[1:])
         quantize = var if dataflow.operator(call) == "quantize" else call.args[0]
         dtype = dataflow.dtype(quantize)
-        if scale is None or zero is None or scale.size != 1 or dtype not in ("uint8", "int8"):
+        if scale is None or zero is None or scale.size != 1 or dtype not in BYTES:
             return None
         info = np.iinfo(dtype)
         qmin, qmax = self._qrange.get(quantize.name, (info.min, info.max))

@@ -5,7 +5,7 @@
              with z' = 0 where all the integers less z fit int8
 
     Before:  k = dequantize(int8 constant, s, z);  y = maximum(x, k)
-    After:   y = maximum(x, constant)                      and the like of sums and products
+    After:   y = maximum(x, constant)                      and the like of all but weights
 
     Before:  a = quantize(x, s, z);  b = quantize(x, s, z)             and the like of dequantize
     After:   a, which b's readers read
@@ -45,8 +45,18 @@ from schedules.spec import Sample2d
 
 OUTPUT_CHANNELS = {"nn.conv2d": 0, "nn.conv2d_transpose": 1, "matmul": 1}
 """Operator -> the axis of its weights, argument 1, that counts output channels."""
-MOVES = ("reshape", "permute_dims", "strided_slice", "nn.max_pool2d", "nn.pad")
+MOVES = (
+    "expand_dims",
+    "nn.max_pool2d",
+    "nn.pad",
+    "permute_dims",
+    "reshape",
+    "squeeze",
+    "strided_slice",
+)
 """Operators whose result holds values of their input, and zeros."""
+MOVES_OF_INTEGERS = ("broadcast_to",)
+"""Those that have no integer kernel: between integers alone they are moves of reals."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="CanonicalizeQdq")
@@ -69,7 +79,7 @@ class _Canonicalizer:
         operator = dataflow.operator(value)
         if scope.name in self._convolved and isinstance(spec := spec_of(value), Sample2d):
             return self._sampled(scope, value, spec)
-        if operator in MOVES:
+        if operator in MOVES + MOVES_OF_INTEGERS:
             return self._moved(scope, value)
         if operator == "concat" and scope.name not in self._quantized:
             return _joined(scope, value)
@@ -86,6 +96,8 @@ class _Canonicalizer:
         source = scope.value(value.args[0])
         is_integer = dataflow.operator(source) == "quantize"
         if not is_integer and dataflow.operator(source) != "dequantize":
+            return None
+        if not is_integer and dataflow.operator(value) in MOVES_OF_INTEGERS:
             return None
         scale, zero = source.args[1:]
         if _fill(value) and not is_integer:

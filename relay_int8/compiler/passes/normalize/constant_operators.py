@@ -123,7 +123,7 @@ def computed(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Decl
     if op == "astype":
         return operands[0] if operands[0].dtype.kind == "f" else None
     if op == "quantize":
-        return None  # weights: their integers are those of the pair
+        return _integer(value, operands)
     return Declined(f"it reads constants alone, and {op} is not computed")
 
 
@@ -250,10 +250,20 @@ def _resized(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Decl
     return y
 
 
+def _integer(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
+    """Return a scalar's integer; None of others: they are weights, whose pair says it."""
+    x, s, z = operands
+    if x.ndim:
+        return None
+    info = np.iinfo(str(value.attrs.out_dtype))
+    q = np.rint(x.astype(np.float32) / s.astype(np.float32)).astype(np.float64) + z
+    return np.asarray(np.clip(q, info.min, info.max), info.dtype)
+
+
 def _bias(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
-    """Return an int32 constant as real numbers, or None where the integers are narrower."""
+    """Return an int32 constant or a scalar as real numbers; None of others: they are weights."""
     q, s, z = operands
-    if q.dtype != np.int32:
+    if q.dtype != np.int32 and q.ndim:
         return None
     axis = int(value.attrs.axis) % q.ndim if q.ndim else 0
     along = [-1 if i == axis else 1 for i in range(q.ndim)]

@@ -5,8 +5,8 @@
 
 Place:  first, so that the other passes find weights where they look for them.
 Exact:  float64 NumPy along a whole chain of constants, rounded to the result's type once. The
-        int32 biases of a quantized model become the reals they stand for; its weights stay as
-        they are, quantize and dequantize included.
+        int32 biases and the scalars of a quantized model become the reals they stand for; its
+        weights stay as they are, quantize and dequantize included.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     After:   w = dequantize(int8 constant, s, z);  y = conv2d(x, w)
 
 Exporters of networks that were trained with quantization keep weights in float, and so does
-quantize_static with AddQDQPairToWeight. Other constants keep their pair: a concat of quantized
-tensors needs it.
+quantize_static with AddQDQPairToWeight. What a concat reads keeps its pair: the concat joins
+quantized tensors, such as a token of a class and those of an image.
 
 Place:  after FoldConstants, before TransposeQuantized: what comes then knows integer weights.
 Exact:  bit-identical.
@@ -20,19 +20,8 @@ from tvm import IRModule, relax
 from relay_int8.graph import dataflow
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
-PRODUCTS = (
-    "matmul",
-    "nn.conv1d",
-    "nn.conv1d_transpose",
-    "nn.conv2d",
-    "nn.conv2d_transpose",
-    "nn.conv3d",
-    "nn.conv3d_transpose",
-)
-ELEMENTWISE = ("add", "divide", "maximum", "minimum", "multiply", "subtract", "where")
-BETWEEN = ("dequantize", "expand_dims", "permute_dims", "reshape", "squeeze")
-"""What may stand between a quantize and the operator that its constant is for."""
-
+BETWEEN = ("broadcast_to", "dequantize", "expand_dims", "permute_dims", "reshape", "squeeze")
+"""What may stand between a quantize and a concat."""
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
 
 
@@ -45,22 +34,23 @@ class QuantizeConstants:
         func = mod["main"]
         values, readers = dict(dataflow.calls(func)), dataflow.consumers(func)
 
-        def _is_operand(var: relax.Var) -> bool:
-            """Whether all that reads a tensor are products, or operators on single elements."""
+        def _is_joined(var: relax.Var) -> bool:
+            """Whether a concat reads a tensor, moved or as it is."""
             kinds = [(reader, dataflow.operator(values[reader])) for reader in readers[var]]
-            return bool(kinds) and all(
-                kind in (*PRODUCTS, *ELEMENTWISE) or (kind in BETWEEN and _is_operand(reader))
+            return any(
+                kind == "concat" or (kind in BETWEEN and _is_joined(reader))
                 for reader, kind in kinds
             )
 
-        chosen = {
+        joined = {
             str(var.name)
             for var, value in values.items()
-            if dataflow.operator(value) == "quantize" and _is_operand(var)
+            if dataflow.operator(value) == "quantize" and _is_joined(var)
         }
 
         def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
-            return _integers(value) if scope.name in chosen else None
+            is_alone = dataflow.operator(value) == "quantize" and scope.name not in joined
+            return _integers(value) if is_alone else None
 
         return rewrite_main(mod.clone(), _rewrite)
 

@@ -17,26 +17,32 @@ def is_model(path: Path) -> bool:
 
 def instead_of_model(path: Path) -> str | None:
     """Say which file to give in place of an MXNet prefix or its weights; None for any other."""
+    if (symbol := _graph_of(path)) is None:
+        return None
     if path.suffix == ".params":
-        prefix = path.stem.rpartition("-")[0] or path.stem
-        symbol = path.with_name(f"{prefix}{SYMBOL}")
         return (
             f"{path} holds the weights of an MXNet model alone: give its graph, {symbol}, which "
             "finds them, or names them with --params"
         )
+    return f"{path} is the prefix of an MXNet model: give its graph, {symbol}"
+
+
+def _graph_of(path: Path) -> Path | None:
+    """Return the graph of an MXNet model whose weights or prefix ``path`` is."""
+    if path.suffix == ".params":
+        return path.with_name(f"{path.stem.rpartition('-')[0] or path.stem}{SYMBOL}")
     symbol = path.parent / f"{path.name}{SYMBOL}"  # a path may be without a name
-    if not path.exists() and symbol.is_file():
-        return f"{path} is the prefix of an MXNet model: give its graph, {symbol}"
-    return None
+    return symbol if not path.exists() and symbol.is_file() else None
 
 
 def instead_of_artifact(path: Path) -> str | None:
     """Say what to do with a model where an artifact is expected; None for any other file."""
-    if not path.name.lower().endswith(MODELS):
+    model = _graph_of(path) or path
+    if not model.name.lower().endswith(MODELS):
         return None
-    stem = path.name.removesuffix(SYMBOL) if path.name.endswith(SYMBOL) else path.stem
+    what = "is a model" if model == path else "is of an MXNet model"
+    stem = model.name.removesuffix(SYMBOL) if model.name.endswith(SYMBOL) else model.stem
     return (
-        f"{path} is a model, and an artifact is expected: make one with relay-int8 quantize "
-        f"{path} --data IMAGES -o {stem}.ri8; inspect "
-        "takes models too"
+        f"{path} {what}, and an artifact is expected: make one with relay-int8 quantize "
+        f"{model} --data IMAGES -o {stem}.ri8; inspect takes models too"
     )

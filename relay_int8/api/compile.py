@@ -133,6 +133,8 @@ def compile_model(
         progress=progress,
     )
     result = dataclasses.replace(result, seconds={**clock.seconds, **result.seconds})
+    if qdq is not None:  # other runtimes get the network too, with what is a hazard there alone
+        result = dataclasses.replace(result, hazards=quantized.hazards)
     artifact.save(output)
     try:
         _write_beside(result, artifact, report, save_table, qdq)

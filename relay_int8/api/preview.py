@@ -10,7 +10,7 @@ from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.report.assembly import layers_of
 from relay_int8.report.contents import Report
-from relay_int8.report.hazards import find_hazards
+from relay_int8.report.hazards import find_hazards, hazards_here
 
 
 @checked
@@ -41,7 +41,7 @@ def preview(model: Model, *, preset: str = QuantConfig.preset) -> Report:
         digest="",
         settings=settings,
         layers=layers_of(plan, {}),
-        hazards=find_hazards(mod, plan),
+        hazards=hazards_here(find_hazards(mod, plan)),
         declined=declined,
         model_bytes=model.file_bytes,
     )

@@ -195,7 +195,7 @@ def quantize(
     if as_json:
         typer.echo(result.to_json(), nl=False)
     else:
-        print_summary(result, console, exported=qdq is not None)
+        print_summary(result, console)
 
 
 def _print_resolved(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from relay_int8 import Module
 
+ARRAYS = (".npy", ".npz")
 TOP = 5  # classes that are printed of each image
 
 
@@ -67,6 +68,9 @@ def run(
         raise typer.BadParameter("give either pictures, or arrays with --input")
     if pictures and output is not None and len(pictures) > 1:
         raise typer.BadParameter("--output is for one picture; give arrays for several")
+    for path in pictures or ():
+        if path.suffix.lower() in ARRAYS:
+            raise typer.BadParameter(f"{path} holds arrays, not a picture: give it with --input")
     import relay_int8
     from relay_int8.cli.arrays import check_output, input_files, read_arrays, write_arrays
 

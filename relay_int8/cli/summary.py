@@ -8,18 +8,13 @@ from rich.console import Console
 from rich.table import Table
 
 from relay_int8.cli.terminal import show, table
-from relay_int8.report.contents import INT16_SATURATION, Hazard, LayerReport, Report
+from relay_int8.report.contents import Hazard, LayerReport, Report
 from relay_int8.report.reasons import first_names
 from relay_int8.report.wording import decibels, demand_rows, gpu_rows
 
 
-def print_summary(
-    report: Report, console: Console, *, layers: bool = True, exported: bool = False
-) -> None:
-    """Print what became of each layer, then the totals; ``layers=False`` leaves out the first.
-
-    What is a hazard in other runtimes alone is printed where the network is ``exported`` to them.
-    """
+def print_summary(report: Report, console: Console, *, layers: bool = True) -> None:
+    """Print what became of each layer, then the totals; ``layers=False`` leaves out the first."""
     if layers and report.layers:
         show(console, "Layers", _layer_table(report, console))
         console.print()
@@ -31,9 +26,7 @@ def print_summary(
         for reason, names in report.floats.items():
             rows.add_row(str(len(names)), reason, first_names(names))
         show(console, "In float, and why", rows)
-    print_hazards(
-        [item for item in report.hazards if exported or item.kind != INT16_SATURATION], console
-    )
+    print_hazards(report.hazards, console)
 
 
 def print_declined(report: Report, console: Console) -> None:

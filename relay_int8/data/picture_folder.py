@@ -124,17 +124,20 @@ def read_picture(path: Path, preprocessing: Preprocessing) -> npt.NDArray[Any]:
         ) from error
     except ConfigError as error:
         raise CalibrationError(f"{path}: {error}") from error
-    _tell_of_cropping(upright.size, path.parent, preprocessing)
+    _tell_of_cropping(upright.size, preprocessing)
     return x
 
 
-def _tell_of_cropping(size: tuple[int, int], folder: Path, preprocessing: Preprocessing) -> None:
-    """Say what resizing does to a picture that has the network's size already."""
+def _tell_of_cropping(size: tuple[int, int], preprocessing: Preprocessing) -> None:
+    """Say what resizing does to a picture that has the network's size already.
+
+    The text is the same for all folders, so that a thousand folders of classes are one line.
+    """
     resize, crop = preprocessing.resize, preprocessing.crop
     if crop is None or resize in (None, crop, min(size)) or size != (crop[1], crop[0]):
         return
     notice(
-        f"{folder}: pictures are {crop[0]} x {crop[1]} already; they are resized to {resize} and "
+        f"pictures are {crop[0]} x {crop[1]} already; they are resized to {resize} and "
         "cropped to that size again, which loses their borders; if they were cropped before, leave "
         "resize and crop out (--preprocess FILE.json)"
     )

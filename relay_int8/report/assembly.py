@@ -24,7 +24,7 @@ from relay_int8.quantization.mixed_precision.sensitivity import Variants, measur
 from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.report.contents import LayerReport, Report
 from relay_int8.report.fidelity import measure_fidelity
-from relay_int8.report.hazards import find_hazards
+from relay_int8.report.hazards import find_hazards, hazards_here
 from relay_int8.report.sensitivity_file import with_ratios
 from relay_int8.runtime.artifact import load
 from relay_int8.runtime.module import Module
@@ -57,7 +57,7 @@ def report_of(
             "calibration images": quantized.table.images,
         },
         layers=layers_of(quantized.plan, kernels),
-        hazards=find_hazards(quantized.reference, quantized.plan, quantized.table),
+        hazards=hazards_here(find_hazards(quantized.reference, quantized.plan, quantized.table)),
         declined=(*quantized.declined, *built.declined),
         repacks=tuple(call.name for call in built.calls if call.is_repack),
         gpu=built.gpu.to_dict(_tensors(built.calls)) if built.gpu else {},

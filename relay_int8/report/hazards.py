@@ -50,7 +50,8 @@ def find_hazards(
     for layer in linear_layers(mod["main"], plan):
         rows, integers, bias = _integers(layer, _input_params(layer, plan, table))
         hazards.extend(_of_layer(layer.name, rows, integers, bias))
-        shares[layer.name] = saturating.saturating_share(integers)
+        if _input_scheme(layer, plan, table) != "s8":
+            shares[layer.name] = saturating.saturating_share(integers)
     hazards.extend(_of_pairs(shares))
     if table is not None:
         hazards.extend(_of_images(table))
@@ -64,13 +65,18 @@ def find_hazards(
     return tuple(hazards)
 
 
+def hazards_here(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
+    """Return those of networks that no other runtime gets."""
+    return tuple(item for item in hazards if item.kind != INT16_SATURATION)
+
+
 def require_calibrated(hazards: Iterable[Hazard]) -> None:
     """Raise a CalibrationError that names the hazards which say that ranges mean nothing."""
     messages = [f"{item.name}: {item.message}" for item in hazards if item.kind in UNCALIBRATED]
     if messages:
         raise CalibrationError(
-            f"strict was asked for, and calibration found: {'; '.join(messages)}; calibrate with "
-            "images that the network will see, or leave strict out"
+            f"strict was asked for, and calibration found: {'; '.join(messages)}; give other "
+            "images or ranges, or leave strict out"
         )
 
 
@@ -78,6 +84,14 @@ def _input_params(layer: Group, plan: Plan, table: CalibrationTable | None) -> Q
     tensor = plan.tensors.get(str(layer.inputs[0].name))
     entry = table.entries.get(tensor.like) if table and tensor else None
     return entry.qparams() if entry else None
+
+
+def _input_scheme(layer: Group, plan: Plan, table: CalibrationTable | None) -> str | None:
+    tensor = plan.tensors.get(str(layer.inputs[0].name))
+    if tensor is None:
+        return None
+    entry = table.entries.get(tensor.like) if table else None
+    return entry.scheme if entry else tensor.scheme
 
 
 def _integers(layer: Group, x: QParams | None) -> tuple[Array, Array, Array]:

@@ -91,13 +91,14 @@ def _methods(ranges: CalibrationTable, others: Alternatives) -> Section:
     entries = {
         name: {"chosen": ranges.entries[name], **candidates} for name, candidates in others.items()
     }
-    numbers = ("mean SNR dB", "least SNR dB", "tensors")
+    numbers = ("mean SNR dB", "chosen, these tensors", "least SNR dB", "tensors")
     parts = (
         paragraph(
             "How well the ranges of each method would code the values of the tensors that it was "
             "asked for, by their counts; methods that count over other bins, or leave zeros out "
-            "where they were not counted apart, would need a calibration of their own. What the "
-            "network makes of it is another question."
+            "where they were not counted apart, would need a calibration of their own. Not every "
+            "method was asked for every tensor: beside its mean stands that of the chosen ranges "
+            "over the same tensors. What the network makes of it is another question."
         ),
         table(("method", *numbers), means, right=numbers),
         paragraph("Signal to noise of each tensor, dB:"),
@@ -121,12 +122,18 @@ def _snr_db(counted: Entry, chosen: Entry) -> float | None:
 
 
 def _mean(name: str, ratios: Mapping[str, Mapping[str, float]], tensors: int) -> list[str]:
-    finite = [
-        by_name[name] for by_name in ratios.values() if np.isfinite(by_name.get(name, np.inf))
+    """Return a method's row: its mean beside that of the chosen ranges over the same tensors."""
+    pairs = [
+        (by_name[name], by_name["chosen"])
+        for by_name in ratios.values()
+        if {name, "chosen"} <= by_name.keys()
     ]
+    finite = [pair for pair in pairs if np.isfinite(pair).all()]
     if not finite:
-        return [name, "-", "-", f"0 of {tensors}"]
-    return [name, f"{np.mean(finite):.2f}", f"{min(finite):.2f}", f"{len(finite)} of {tensors}"]
+        return [name, "-", "-", "-", f"0 of {tensors}"]
+    mean, chosen = np.mean(finite, axis=0)
+    least = min(ratio for ratio, _ in finite)
+    return [name, f"{mean:.2f}", f"{chosen:.2f}", f"{least:.2f}", f"{len(finite)} of {tensors}"]
 
 
 def _by_method(

@@ -12,6 +12,7 @@ from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import CalibrationError, ConfigError, FrontendError
 from relay_int8.numerics.snr import snr_db
 from relay_int8.report.accuracy import evaluate
+from relay_int8.report.contents import INT16_SATURATION
 
 BATCH_1 = ImportOptions(batch=1)
 CALIBRATION_IMAGES, TEST_IMAGES = 60, 200
@@ -48,6 +49,18 @@ def compiled(digits, tmp_path_factory):
 def outputs(artifact, images):
     module = relay_int8.load(artifact)
     return np.concatenate([module.run(image[None])["logits"] for image in images])
+
+
+@pytest.mark.fast
+def test_hazards_of_other_runtimes_are_reported_where_the_network_goes_there(
+    compiled, digits, tmp_path
+):
+    exported = relay_int8.compile_model(
+        MODEL, [digits.calibration[:CALIBRATION_IMAGES]], tmp_path / "a.ri8", samples=0,
+        qdq=tmp_path / "a.onnx", imports=BATCH_1,
+    )  # fmt: skip
+    assert INT16_SATURATION in {hazard.kind for hazard in exported.hazards}
+    assert INT16_SATURATION not in {hazard.kind for hazard in compiled[1].hazards}
 
 
 @pytest.mark.fast

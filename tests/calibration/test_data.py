@@ -10,7 +10,7 @@ from relay_int8.data.images import open_images
 from relay_int8.data.picture_folder import PictureFolder
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
-from relay_int8.notices import Notice
+from relay_int8.notices import Notice, printed_notices
 
 pytestmark = pytest.mark.fast
 X = TensorInfo(name="x", shape=(-1, 3, 4, 4), dtype="float32")
@@ -82,6 +82,13 @@ def test_pictures_that_were_cropped_before_are_noticed(tmp_path):
     with pytest.warns(Notice, match="pictures are 4 x 4 already; they are resized to 6"):
         list(open_data(tmp_path, [X], Preprocessing(resize=6, crop=(4, 4))))
     list(open_data(tmp_path, [X], Preprocessing(resize=4, crop=(4, 4))))
+
+
+def test_folders_of_classes_are_noticed_as_one(tmp_path, capsys):
+    save_pictures(tmp_path, ["cat/a.png", "dog/b.png"])
+    with printed_notices():
+        list(open_data(tmp_path, [X], Preprocessing(resize=6, crop=(4, 4))))
+    assert capsys.readouterr().err.count("note: pictures are 4 x 4 already") == 1
 
 
 def test_pictures_are_preprocessed(tmp_path):

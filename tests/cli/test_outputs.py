@@ -114,6 +114,8 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_artifact(folder, monk
     [
         (["bench", "m.onnx"], "m.onnx is a model, and an artifact is expected: make one with"),
         (["run", "net-symbol.json", "-i", "x.npy"], "IMAGES -o net.ri8"),
+        (["bench", "net"], "with relay-int8 quantize net-symbol.json --data IMAGES -o net.ri8"),
+        (["bench", "net-0000.params"], "net-0000.params is of an MXNet model, and an artifact is"),
         (["quantize", "net", "-o", "a.ri8"], "is the prefix of an MXNet model: give its graph"),
         (["inspect", "net"], "is the prefix of an MXNet model: give its graph, net-symbol.json"),
         (["tune", "net-0000.params"], "holds the weights of an MXNet model alone"),

@@ -107,6 +107,7 @@ def test_arrays_without_output_print_the_greatest(invoke, artifact, x):
         (["a.png", "-i", "x.npy"], 2, "give either pictures, or arrays"),
         ([], 2, "give either pictures, or arrays"),
         (["a.png", "b.png", "-o", "y.npz"], 2, "--output is for one picture"),
+        (["x.npy"], 2, "x.npy holds arrays, not a picture: give it with --input"),
         (["none.png", "--preprocess", "raw"], 1, "none.png: cannot be read as a picture"),
         (["a.png", "--preprocess", "raw", "--classes", "none.txt"], 1, "as names of classes"),
     ],

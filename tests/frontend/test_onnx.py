@@ -205,7 +205,7 @@ def test_missing_tensor():
     ("content", "found"),
     [
         (b"", "the file is empty"),
-        (b"PK\x03\x04....", "zip archive"),
+        (b"PK\x03\x04....", "zip archive: export a PyTorch .pt file as .pt2; load reads artifacts"),
         (b"<html>", "HTML"),
         (b"version https://git-lfs.github.com/spec/v1", "Git LFS"),
         (b"\x18\0\0\0ORTM\0\0\0\0", "ONNX Runtime's own format"),

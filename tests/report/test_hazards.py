@@ -90,6 +90,12 @@ def test_int16_saturation_is_told_once_for_the_network():
     assert message.startswith("in 1 of 1 layers (y: 100.0%")
 
 
+def test_pairs_of_signed_bytes_are_not_u8_times_s8():
+    mod = network(np.ones((2, 2, 1, 1), F))
+    assert ("int16-saturation", "") in hazards(mod, {"x": entry(0, 1)})
+    assert ("int16-saturation", "") not in hazards(mod, {"x": entry(-1, 1)})
+
+
 def test_few_images():
     mod = network(tame((4, 2, 1, 1)))
     assert "19 images" in hazards(mod, {"x": entry(-1, 1)}, images=19)["few-images", ""]
@@ -144,7 +150,9 @@ def test_images_of_one_value(value):
 @pytest.mark.parametrize("kind", UNCALIBRATED)
 def test_ranges_that_mean_nothing_are_an_error_where_that_is_asked_for(kind):
     hazard = Hazard(kind=kind, name="x", message="it is 0 everywhere")
-    with pytest.raises(CalibrationError, match=r"strict .*: x: it is 0 everywhere; calibrate with"):
+    with pytest.raises(
+        CalibrationError, match=r"strict .*: x: it is 0 everywhere; give other images"
+    ):
         require_calibrated([hazard])
     require_calibrated([Hazard(kind="few-images", name="", message="")])
 

@@ -98,6 +98,18 @@ def test_methods_are_side_by_side(page):
         assert (row["mse"] == "-") == (one.scheme == "asymmetric")
 
 
+def test_means_of_methods_are_over_the_same_tensors(page):
+    ratios = page.rows("tensor", "chosen")
+    for row in page.rows("method", "mean SNR dB"):
+        both = [line for line in ratios if line[row["method"]] != "-"]
+        assert row["tensors"] == f"{len(both)} of {len(ratios)}"
+        mean, chosen = (
+            np.mean([float(line[name]) for line in both]) for name in (row["method"], "chosen")
+        )
+        assert float(row["mean SNR dB"]) == pytest.approx(mean, abs=0.06)
+        assert float(row["chosen, these tensors"]) == pytest.approx(chosen, abs=0.06)
+
+
 def test_figures_hold_all_counts_and_the_chosen_range(choices):
     assert len(choices["traces"]) == len(TABLE.entries)
     for (bars, chosen, *others), one in zip(

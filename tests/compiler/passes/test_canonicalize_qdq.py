@@ -23,6 +23,8 @@ S = np.array([0.5, 0.25, 0.125], "float32")
 Z = np.zeros(3, "int8")
 REAL = W * S.reshape(3, 1, 1, 1)
 PAIRS = tvm.transform.Sequential([QuantizeConstants(), CanonicalizeQdq()])
+LOOSE = np.array([-3, 40, 0.06, 0.07], "float32")
+STEPS = np.array([-1, 30.875, 0, 0.125], "float32")
 ONE_S = np.full(3, 0.5, "float32")
 REAL_ONE = (W.astype("int64") - 1).clip(-128, 127).astype("float32") * np.float32(0.5)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import Any, NoReturn
@@ -48,6 +49,27 @@ class ErrorGroup(TyperGroup):
             typer.echo(f"error: {LOST_FOLDER if is_lost else error}", err=True)
             code = UNMET if isinstance(error, CoverageError | AccuracyError) else FAILED
             raise typer.Exit(code) from error
+
+
+@contextmanager
+def telling_what_is_written(*paths: Path | None) -> Iterator[None]:
+    """Say, where Ctrl-C stops the run, which of the files that it writes are there already."""
+    before = {path: _stamp(path) for path in paths if path is not None}
+    try:
+        yield
+    except KeyboardInterrupt:
+        written = [str(path) for path, stamp in before.items() if _stamp(path) != stamp]
+        typer.echo(f"stopped; written: {', '.join(written) or 'nothing'}", err=True)
+        raise
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from the one that was there before; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 @contextmanager

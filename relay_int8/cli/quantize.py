@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from relay_int8.cli.demand import Accuracy, DemandLabels, EvalData, MaxDrop, MetricName, MinSnr
+from relay_int8.cli.exits import telling_what_is_written
 from relay_int8.cli.model import Cut, Inputs, Model, Params, import_options
 from relay_int8.cli.options import (
     AsJson,
@@ -171,7 +172,7 @@ def quantize(
         metric,
         demand,
     )
-    with progress_report() as progress:
+    with telling_what_is_written(*written), progress_report() as progress:
         result = relay_int8.compile_model(
             model,
             source,

@@ -271,3 +271,22 @@ def test_errors_are_messages(invoke, tmp_path, monkeypatch, arguments, message):
     assert code == (2 if "Invalid" in message else 1)
     assert message in err
     assert not (tmp_path / "a.ri8").exists()
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("at", ["before", "after"])
+def test_ctrl_c_says_what_is_written(invoke, tmp_path, monkeypatch, at):
+    network, report = tmp_path / "n.ri8", tmp_path / "r.json"
+    network.write_text("of an earlier run")
+
+    def stopped(*_, **__):
+        if at == "after":
+            network.unlink()
+            network.write_text("a new one")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("relay_int8.compile_model", stopped)
+    arguments = [MODEL, "--data", tmp_path, "-o", network, "--report", report]
+    code, _, err = invoke("quantize", *arguments)
+    assert code == 130
+    assert err.endswith(f"stopped; written: {network if at == 'after' else 'nothing'}\n")

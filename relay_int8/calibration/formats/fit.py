@@ -32,7 +32,8 @@ def fit(
 
     u8 takes [0, T], s8 [-T, T], asymmetric both ends; an "input" is u8 if the table says that it is
     never negative. Tensors of the model that need no range of their own are dropped, with a note;
-    names that TensorRT made up, as "(Unnamed Layer* 7) [Constant]_output", are, with a notice.
+    other names of a TensorRT cache, which has some of its own such as
+    "(Unnamed Layer* 7) [Constant]_output", are too, with a notice.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def fit(
     if faults:
         raise CalibrationError(f"the table does not fit the model: {'; '.join(faults)}")
     if skipped:
-        notice(f"{len(skipped)} names of the cache are TensorRT's own, skipped: {few(skipped)}")
+        notice(f"names in the cache that the model has no tensors of are skipped: {few(skipped)}")
     entries = {name: _as_planned(table.entries[name], tensors[name]) for name in tensors}
     dropped = len(table.entries) - len(entries) - len(skipped)
     notes = [f"{dropped} tensors that need no range of their own were dropped"] if dropped else []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from relay_int8 import finite_json
 from relay_int8.cli.model import Artifact
-from relay_int8.cli.options import MAX_THREADS, Preprocess
+from relay_int8.cli.options import MAX_THREADS, AsJson, Preprocess
 from relay_int8.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def run(
             min=1, max=MAX_THREADS, help="Threads to run on; by default the runtime chooses."
         ),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run an artifact on pictures or arrays: print the classes it finds, or save what comes out.
 
@@ -66,6 +68,8 @@ def run(
     """
     if bool(pictures) == bool(inputs):
         raise typer.BadParameter("give either pictures, or arrays with --input")
+    if as_json and output is not None:
+        raise typer.BadParameter("--json prints what --output would save; give one of them")
     if pictures and output is not None and len(pictures) > 1:
         raise typer.BadParameter("--output is for one picture; give arrays for several")
     for path in pictures or ():
@@ -83,16 +87,22 @@ def run(
         batches = {"": read_arrays(inputs, module.manifest.inputs[0].name)}
     else:
         batches = _prepared(module, pictures or [], preprocess, artifact)
+    found: list[dict[str, Any]] = []
     for title, arrays in batches.items():
         results = module.run(arrays)
         if title:
             results = {name: array[:1] for name, array in results.items()}
         if output is None:
-            _print_top(title, next(iter(results.values())), names)
+            images = _top(title, next(iter(results.values())), names)
+            found += images
+            if not as_json:
+                _print(images)
             continue
         write_arrays(output, results)
         for name, array in results.items():
             typer.echo(f"{name}: {array.dtype} {array.shape}")
+    if as_json:
+        typer.echo(finite_json.dumps(found), nl=False)
 
 
 def _prepared(
@@ -129,11 +139,28 @@ def _class_names(file: Path | None) -> list[str]:
         raise ConfigError(f"{file}: cannot be read as names of classes: {error}") from error
 
 
-def _print_top(title: str, output: np.ndarray, names: list[str]) -> None:
-    """Print the greatest values of each image, and their indices."""
+def _top(title: str, output: np.ndarray, names: list[str]) -> list[dict[str, Any]]:
+    """Return the greatest values of each image, and their indices and names."""
     rows = output.reshape(len(output) if output.ndim else 1, -1)
-    for number, scores in enumerate(rows):
-        typer.echo(title or f"image {number}")
-        for class_index in scores.argsort(kind="stable")[::-1][:TOP]:
-            name = f"  {names[class_index]}" if class_index < len(names) else ""
-            typer.echo(f"  {class_index:5}  {float(scores[class_index]):.4g}{name}")
+    return [
+        {
+            "image": title or f"image {number}",
+            "classes": [
+                {
+                    "index": int(index),
+                    "value": float(scores[index]),
+                    "name": names[index] if index < len(names) else None,
+                }
+                for index in scores.argsort(kind="stable")[::-1][:TOP]
+            ],
+        }
+        for number, scores in enumerate(rows)
+    ]
+
+
+def _print(images: list[dict[str, Any]]) -> None:
+    for image in images:
+        typer.echo(image["image"])
+        for found in image["classes"]:
+            name = f"  {found['name']}" if found["name"] is not None else ""
+            typer.echo(f"  {found['index']:5}  {found['value']:.4g}{name}")

@@ -1,6 +1,7 @@
 """relay-int8 run: arrays in, arrays out; pictures in, classes out."""
 
 import dataclasses
+import json
 import platform
 
 import numpy as np
@@ -84,6 +85,17 @@ def test_pictures_are_prepared_as_the_artifact_says(invoke, pictures, monkeypatc
     ]  # fmt: skip
     code, out, err = invoke("run", "arrays.ri8", "a.png", "--preprocess", "unit")
     assert code == 1 and "shape 1 x 3 x 4 x 4 found, any x 3 x 1 x 1 expected" in err
+
+
+def test_classes_as_json(invoke, pictures, monkeypatch):
+    monkeypatch.chdir(pictures)
+    code, out, err = invoke("run", "p.ri8", "a.png", "--classes", "classes.txt", "--json")
+    assert code == 0, err
+    (image,) = json.loads(out)
+    assert image["image"] == "a.png"
+    assert image["classes"][0] == {"index": 1, "value": 6.0, "name": "bee"}
+    code, _, err = invoke("run", "p.ri8", "a.png", "--json", "-o", "y.npz")
+    assert code == 2 and "give one of them" in err
 
 
 def test_the_output_of_a_picture_is_saved(invoke, pictures, tmp_path):

@@ -7,8 +7,8 @@ import numpy as np
 from relay_int8.graph.group import Group
 from relay_int8.operators.registry import operator_of
 
-SUMS = ("add", "sum", "mean")
-"""Kinds of the sums of two tensors, and of a tensor along axes."""
+SUMS = ("add", "sum", "mean", "avg_pool2d")
+"""Kinds of the sums of two tensors, and of a tensor along axes; those of pixels are pools."""
 
 SAMPLES = np.array([-3.0, -1.0, -0.25, 0.5, 2.0])
 
@@ -31,6 +31,14 @@ def values_at(group: Group, points: np.ndarray) -> np.ndarray | None:
 def samples(group: Group) -> np.ndarray | None:
     """Return the values at :data:`SAMPLES` of a function that no activation follows, or None."""
     return None if group.activation is not None else values_at(group, SAMPLES)
+
+
+def is_multiple(group: Group) -> bool:
+    """Whether a group is a number above zero times x."""
+    values = samples(group)
+    if values is None or not values[-1] > 0:
+        return False
+    return np.allclose(values, values[-1] / SAMPLES[-1] * SAMPLES, rtol=1e-6)
 
 
 def is_square(group: Group) -> bool:

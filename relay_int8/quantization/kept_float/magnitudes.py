@@ -15,7 +15,12 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph.group import AFFINE, MOVES, Group
-from relay_int8.quantization.kept_float.linear_groups import SUMS, is_square, values_at
+from relay_int8.quantization.kept_float.linear_groups import (
+    SUMS,
+    is_multiple,
+    is_square,
+    values_at,
+)
 
 BETWEEN = (*MOVES, *SUMS, AFFINE)
 POINTS = np.array([1e-3, 1e-3**0.5, 1.0])
@@ -43,7 +48,7 @@ def magnitude_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -
         if alone and all(_is_root(each) or each.output in rooted for each in behind):
             if is_square(group):
                 reasons[group.name] = REASON
-            elif group.kind in BETWEEN and group.activation is None:
+            elif group.activation is None and (group.kind in BETWEEN or is_multiple(group)):
                 rooted.add(group.output)
         for var in (*group.inputs, *group.floats):
             readers.setdefault(var, []).append(group)

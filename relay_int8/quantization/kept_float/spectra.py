@@ -31,6 +31,7 @@ from relay_int8.quantization.kept_float.linear_groups import (
     SUMS,
     are_powers,
     is_linear_layer,
+    is_multiple,
     is_square,
     samples,
 )
@@ -86,7 +87,7 @@ def _power_readers(groups: Sequence[Group], transformed: Collection[relax.Var]) 
     for group in groups:
         read = set(group.inputs)
         reads_power = bool(read) and read <= power
-        passes = group.activation is None and group.kind in (*MOVES, *SUMS)
+        passes = group.activation is None and (group.kind in (*MOVES, *SUMS) or is_multiple(group))
         squares = bool(read) and read.issubset(transformed) and is_square(group)
         if group.is_layer and reads_power:
             readers.append(group.name)

@@ -45,6 +45,16 @@ def test_squares_under_a_root_stay_in_float(root):
     assert kept(network(ROOTS[root])) == {"square0", "square1"}
 
 
+@pytest.mark.parametrize("axes", [[1], [2, 3]], ids=["channels", "pixels"])
+def test_those_summed_along_axes_do_too(axes):
+    net = NetworkWriter((1, 3, 6, 6))
+    x = net.relu("x1", net.conv("x1/conv", net.x, 8, 3))
+    square = net.emit("square", relax.op.multiply(x, x))
+    total = net.emit("total", relax.op.sum(square, axes, keepdims=True))
+    root = net.emit("root", relax.op.sqrt(total))
+    assert kept(net.module(net.conv("y", root, 4, 1))) == {"square"}
+
+
 @pytest.mark.parametrize("function", OTHERS)
 def test_squares_under_other_functions_do_not(function):
     assert kept(network(OTHERS[function])) == set()

@@ -15,6 +15,7 @@ from schedules.targets import TARGETS
 from schedules.x86.avx2 import CONV2D_MERGED_AVX2, CONV2D_MERGED_AVX2_WIDE
 from schedules.x86.vnni import CONV2D_MERGED_VNNI
 from tests.schedules.conv_runs import assert_equal, conv
+from tests.schedules.test_conv2d_any_group import EPILOGUES
 
 AVX2, PORTABLE = (Target({"kind": "llvm", "mcpu": name}) for name in ("haswell", "x86-64"))
 SHAPES = {
@@ -23,12 +24,6 @@ SHAPES = {
     "narrowing": conv(40, (3, 3), out_channels=10, groups=5, padding=(2, 0, 0, 1)),
     "1x1": conv(136, (5, 3), groups=4, kernel=(1, 1), padding=(0, 0, 0, 0)),
 }
-FIELDS = {
-    "residual": {"residual": "uint8"},
-    "leaky": {"leaky": True},
-    "signed": {"x": "int8", "y": "int8"},
-    "float": {"y": "float32"},
-}
 
 
 @pytest.mark.parametrize("spec", SHAPES.values(), ids=SHAPES)
@@ -36,7 +31,7 @@ def test_shapes(spec):
     assert_equal(CONV2D_MERGED_AVX2, spec, AVX2)
 
 
-@pytest.mark.parametrize("fields", FIELDS.values(), ids=FIELDS)
+@pytest.mark.parametrize("fields", EPILOGUES.values(), ids=EPILOGUES)
 def test_epilogues(fields):
     assert_equal(CONV2D_MERGED_AVX2, dataclasses.replace(SHAPES["1x1"], **fields), AVX2)
 

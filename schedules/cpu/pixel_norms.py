@@ -18,7 +18,6 @@ Exact:  bit-identical to the specification: sums are of the same numbers in the 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -113,6 +112,6 @@ def _joined(parts: Expr) -> Expr:
     half = LANES // 2
     while half:
         low, high = (shuffle(parts, range(begin, begin + half)) for begin in (0, half))
-        parts = T.bind(operator.add(low, high))
+        parts = T.bind(low + high)
         half //= 2
     return parts

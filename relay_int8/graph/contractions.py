@@ -12,6 +12,9 @@ from tvm import relax
 
 from relay_int8.graph.dataflow import operator, shape
 
+LAYERS = ("matmul", "nn.conv2d", "nn.conv2d_transpose")
+"""Operators that layers with weights are, in the canonical form of a network."""
+
 
 def multiply_accumulates(call: relax.Expr) -> int:
     """Return the multiply-accumulates of ``call``; 0 for an operator that contracts nothing."""

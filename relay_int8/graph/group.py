@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -133,6 +133,15 @@ class Group:
         """(oc,): the bias, or float32 zeros."""
         zeros = np.zeros(len(self.weight_rows), np.float32)
         return zeros if self.bias is None else self.bias
+
+
+def readers_of(groups: Iterable[Group]) -> dict[relax.Var, list[Group]]:
+    """Return the groups that read each tensor, in integers or in float, in their order."""
+    readers: dict[relax.Var, list[Group]] = {}
+    for group in groups:
+        for var in (*group.inputs, *group.floats):
+            readers.setdefault(var, []).append(group)
+    return readers
 
 
 def pad_value(group: Group) -> float:

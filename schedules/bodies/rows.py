@@ -9,6 +9,8 @@ Exact:  no product feeds a sum but by fma, and no division by a constant, which 
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -77,6 +79,14 @@ def inverse(squares: Expr, load: Load) -> Expr:
 def scaled(d: Expr, inv: Expr, gamma: Expr, beta: Expr) -> Expr:
     """Return a normalized element; gamma and beta have its lanes."""
     return fma(d * _in_lanes(inv, lanes(d)), gamma, beta)
+
+
+def joined(parts: Sequence[Expr], join: Callable[[Expr, Expr], Expr] = operator.add) -> Expr:
+    """Return partial results joined by the tree: parts l and l + 8, l and l + 4, and so on."""
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [join(b, a) for a, b in zip(parts[:half], parts[half:], strict=True)]
+    return parts[0]
 
 
 def finite(top: Expr) -> Expr:

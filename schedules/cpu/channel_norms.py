@@ -97,11 +97,7 @@ class _Channels:
         for number, part in enumerate(parts[:rest]):
             x = self._pixel(T.int64(full * PARTIAL_SUMS + number))
             T.buffer_store(self.sums, step(x, self.sums[part]), [part])
-        totals = [self.sums[part] for part in parts]
-        while len(totals) > 1:
-            half = len(totals) // 2
-            totals = [T.bind(a + b) for a, b in zip(totals[:half], totals[half:], strict=True)]
-        return totals[0]
+        return rows.joined([self.sums[part] for part in parts])
 
     def _pixel(self, pixel: Expr) -> Expr:
         return self.x[self._place(pixel)]

@@ -106,13 +106,9 @@ class _Columns:
             T.buffer_store(self.sums, self.sums[part] + self.kept[kept], [part])
 
     def _total(self, count: int) -> Expr:
-        """Return the sums of rows by the tree: parts l and l + 8, l and l + 4, and so on."""
+        """Return the sums of rows."""
         starts = (T.int64(part * PARTIAL_SUMS) for part in range(PARTIAL_SUMS))
-        parts = [self.sums[ramp(count, start)] for start in starts]
-        while len(parts) > 1:
-            half = len(parts) // 2
-            parts = [b + a for a, b in zip(parts[:half], parts[half:], strict=True)]
-        return parts[0]
+        return rows.joined([self.sums[ramp(count, start)] for start in starts])
 
     def _divide(self, column: Expr, count: int) -> None:
         """Emit y."""

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import tvm_ffi
 from tvm import tirx
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.target import Target
 from tvm.target.codegen import target_has_features
 
 from schedules.bodies.body import Body, template_blocks, template_name
 from schedules.cpu import elementwise
+from schedules.cpu.written_out import SPEC, notes_with
 from schedules.layout import LAYOUTS
 from schedules.spec.text import from_json, to_json
 from schedules.template import Layouts, ScheduleTemplate
 
-SPEC, MEMORY = "spec", "memory"  # notes on kernels that can be written in registers
+MEMORY = "memory"  # with SPEC, a note on kernels that can be written in registers: layouts
 PARTS = "tiled"  # a note on those that will be: parts of a register
 
 Writer = Callable[[Any, Layouts, str, int], tirx.PrimFunc]
@@ -69,9 +69,7 @@ def on_cpu_in_registers(
             elementwise.default(sch, spec, target)
 
     def _finish(func: tirx.PrimFunc) -> tirx.PrimFunc:
-        blocks: list[SBlock] = []
-        tvm_ffi.structural_walk(func.body, (SBlock, blocks.append))
-        notes = next((block.annotations for block in blocks if PARTS in block.annotations), None)
+        notes = notes_with(func, PARTS)
         if notes is None:
             return func
         spec = from_json(str(notes[SPEC]))

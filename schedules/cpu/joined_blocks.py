@@ -27,7 +27,7 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies import concat
 from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import flat, ramp, whole
+from schedules.bodies.buffers import declare_operator, flat, ramp, whole
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.elementwise import SERIAL_ELEMENTS
 from schedules.cpu.lanes import shuffle
@@ -83,14 +83,7 @@ def kernel(spec: Concat | Move, layouts: Layouts, template: str, _parts: int) ->
     count = n * runs
     is_large = not isinstance(count, int) or count * run * len(joined) * LANES >= SERIAL_ELEMENTS
     with prim_func() as builder:
-        *xs, y = (
-            T.arg(name, T.buffer(int64(shape), spec.x, layout=None))
-            for name, shape in zip(
-                (*spec.tensors, "y"),
-                (NCHW16C.physical_shape(spec.shape(name)) for name in (*spec.tensors, "y")),
-                strict=True,
-            )
-        )
+        *xs, y = declare_operator(spec, {}, NCHW16C).values()
         tasks = (T.parallel if is_large else T.serial)(*int64([count]))
         with T.sblock("root"), tasks as loop, T.sblock("joined"):
             (task,) = axes("run", int64([count]), [loop])

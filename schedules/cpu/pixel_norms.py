@@ -18,6 +18,7 @@ Exact:  bit-identical to the specification: sums are of the same numbers in the 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +31,7 @@ from schedules.bodies.body import template_name
 from schedules.bodies.buffers import flat, ramp, whole
 from schedules.bodies.epilogue import broadcast
 from schedules.bodies.prim_func import axes, prim_func
-from schedules.cpu.lanes import shuffle
+from schedules.cpu.lanes import joined
 from schedules.layout import NCHW16C
 from schedules.spec import Normalize
 
@@ -97,7 +98,7 @@ class _Pixels:
             for pixel, part in enumerate(parts):
                 x = self.x[self._place(block, pixel)]
                 T.buffer_store(self.sums, step(pixel, x, self.sums[part]), [part])
-        return [_joined(self.sums[part]) for part in parts]
+        return [joined(self.sums[part], operator.add) for part in parts]
 
     def _place(self, block: Expr, pixel: int) -> Expr:
         pixels = math.prod(self.spec.dims[2:])
@@ -105,13 +106,3 @@ class _Pixels:
 
     def _load(self, name: str, index: int | None = None, /) -> Expr:
         return self.buffers[name][index or 0]
-
-
-def _joined(parts: Expr) -> Expr:
-    """Return the sum of the lanes: l and l + 8, l and l + 4, l and l + 2, the last two."""
-    half = LANES // 2
-    while half:
-        low, high = (shuffle(parts, range(begin, begin + half)) for begin in (0, half))
-        parts = T.bind(low + high)
-        half //= 2
-    return parts

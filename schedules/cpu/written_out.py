@@ -5,7 +5,7 @@ What is scheduled is the kernel for some choices, and ``finish`` writes it for t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm_ffi
@@ -37,9 +37,15 @@ def written(func: tirx.PrimFunc, write: Callable[[Any, list[int]], tirx.PrimFunc
     return write(spec, choices).with_attr(dict(func.attrs))
 
 
-def noted(func: tirx.PrimFunc) -> tuple[Spec, list[int]]:
-    """Return the spec of a scheduled kernel, which its block says as JSON, and the choices."""
+def notes_with(func: tirx.PrimFunc, name: str) -> Mapping[str, Any] | None:
+    """Return the notes of the block that has one of this name, or None."""
     blocks: list[SBlock] = []
     tvm_ffi.structural_walk(func.body, (SBlock, blocks.append))
-    (notes,) = (block.annotations for block in blocks if CHOICES in block.annotations)
+    return next((block.annotations for block in blocks if name in block.annotations), None)
+
+
+def noted(func: tirx.PrimFunc) -> tuple[Spec, list[int]]:
+    """Return the spec of a scheduled kernel, which its block says as JSON, and the choices."""
+    notes = notes_with(func, CHOICES)
+    assert notes is not None
     return from_json(str(notes[SPEC])), [int(value) for value in notes[CHOICES]]

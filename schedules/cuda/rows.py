@@ -134,10 +134,7 @@ class _Thread:
         T.buffer_store(shared, part[0], [self.row_in_block * PARTIAL_SUMS + self.lane])
         T.evaluate(T.tvm_storage_sync("shared"))
         parts = [shared[self.row_in_block * PARTIAL_SUMS + lane] for lane in range(PARTIAL_SUMS)]
-        while len(parts) > 1:
-            half = len(parts) // 2
-            parts = [join(b, a) for a, b in zip(parts[:half], parts[half:], strict=True)]
-        return T.bind(parts[0])
+        return T.bind(rows.joined(parts, join))
 
 
 def _normalize(thread: _Thread) -> None:

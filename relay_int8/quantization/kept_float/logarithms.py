@@ -20,7 +20,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from tvm import relax
 
-from relay_int8.graph.group import AFFINE, MOVES, Clip, Group
+from relay_int8.graph.group import AFFINE, MOVES, Clip, Group, readers_of
 from relay_int8.quantization.kept_float.linear_groups import (
     SUMS,
     is_linear_layer,
@@ -49,7 +49,7 @@ def logarithm_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -
     """
     small: set[relax.Var] = set()  # results of groups of whose operands small values matter
     filtered: set[relax.Var] = set()  # those of filters, before which the squares that they add do
-    readers: dict[relax.Var, list[Group]] = {}
+    readers = readers_of(groups)
     reasons = {}
     for group in reversed(groups):
         behind = readers.get(group.output, [])
@@ -64,8 +64,6 @@ def logarithm_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -
                 small.add(group.output)
             elif (shown or added) and (group.kind in LINEAR or _is_power(group)):
                 (small if shown else filtered).add(group.output)
-        for var in (*group.inputs, *group.floats):
-            readers.setdefault(var, []).append(group)
     return reasons
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from tvm import relax
 
-from relay_int8.graph.group import AFFINE, MOVES, Group
+from relay_int8.graph.group import AFFINE, MOVES, Group, readers_of
 from relay_int8.quantization.kept_float.linear_groups import (
     SUMS,
     is_multiple,
@@ -40,7 +40,7 @@ def magnitude_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -
         What the network returns.
     """
     rooted: set[relax.Var] = set()
-    readers: dict[relax.Var, list[Group]] = {}
+    readers = readers_of(groups)
     reasons = {}
     for group in reversed(groups):
         behind = readers.get(group.output, [])
@@ -50,8 +50,6 @@ def magnitude_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -
                 reasons[group.name] = REASON
             elif group.activation is None and (group.kind in BETWEEN or is_multiple(group)):
                 rooted.add(group.output)
-        for var in (*group.inputs, *group.floats):
-            readers.setdefault(var, []).append(group)
     return reasons
 
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import MOVES, Group
+from relay_int8.graph.group import MOVES, Group, readers_of
 
 REASON = "it is one of several parts of an input that are read apart: each has its own range"
 TURNS = ("reshape", "transpose")
@@ -31,10 +31,7 @@ def part_reasons(groups: Sequence[Group], inputs: Collection[relax.Var]) -> dict
     inputs
         What the network takes.
     """
-    readers: dict[relax.Var, list[Group]] = {}
-    for group in groups:
-        for var in (*group.inputs, *group.floats):
-            readers.setdefault(var, []).append(group)
+    readers = readers_of(groups)
     reasons: dict[str, str] = {}
     for var in inputs:
         parts = _parts(var, readers)

@@ -25,7 +25,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import AFFINE, MOVES, Group
+from relay_int8.graph.group import AFFINE, MOVES, Group, readers_of
 from relay_int8.quantization.kept_float.linear_groups import (
     SAMPLES,
     SUMS,
@@ -63,14 +63,12 @@ def spectrum_reasons(
         if _is_linear_in(group, linear):
             linear.add(group.output)
     squared: set[relax.Var] = set()
-    readers: dict[relax.Var, list[Group]] = {}
+    readers = readers_of(groups)
     for group in reversed(groups):
         behind = readers.get(group.output, [])
         alone = bool(behind) and group.output not in results
         if alone and all(_is_even_power(each) or _passes(each, squared) for each in behind):
             squared.add(group.output)
-        for var in (*group.inputs, *group.floats):
-            readers.setdefault(var, []).append(group)
     reasons = {
         group.name: REASON
         for group in groups

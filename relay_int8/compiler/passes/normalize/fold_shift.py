@@ -17,11 +17,10 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.channel_affine import channel_arithmetic
+from relay_int8.graph.contractions import LAYERS
 from relay_int8.graph.dataflow import IMAGE, constant, dtype, is_quantized, operator, shape
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
-
-LAYERS = ("nn.conv2d", "nn.conv2d_transpose", "matmul")
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldShift")

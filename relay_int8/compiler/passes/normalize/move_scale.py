@@ -17,12 +17,12 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.channel_affine import channel_arithmetic
+from relay_int8.graph.contractions import LAYERS
 from relay_int8.graph.dataflow import constant, dtype, operator
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
 BOUNDS = ("clip", "nn.relu")
-LAYERS = ("matmul", "nn.conv2d", "nn.conv2d_transpose")
 
 
 @tvm.transform.module_pass(opt_level=0, name="MoveScale")

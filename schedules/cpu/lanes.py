@@ -13,7 +13,12 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.epilogue import cast, fma
-from schedules.cpu.dot import F32, PLAIN, PLAIN_WIDE, Dot, as_scheduled
+from schedules.cpu.dot import LANES, F32, PLAIN, PLAIN_WIDE, Dot, as_scheduled
+
+
+def as_they_are(value: Expr) -> Expr:
+    """Return lanes that are held in the order of the channels."""
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +47,13 @@ class Lanes:
     staged: str | None = None
     weights: str
     parts: int = 1
+    order: tuple[int, ...] = tuple(range(LANES))
+    in_order: Callable[[Expr], Expr] = field(default=as_they_are)
     finish: Callable[[tirx.PrimFunc], tirx.PrimFunc] = field(default=as_scheduled)
+
+    def held(self, channels: Expr) -> Expr:
+        """Return 16 channels in the order in which registers hold them."""
+        return shuffle(channels, self.order)
 
 
 def _step_s16(acc: Expr, x: Expr, w: Expr) -> Expr:

@@ -210,17 +210,17 @@ class _Emitter:
 
     def _pixel(self, window: Any, position: tuple[Expr, ...], taps: tuple[Tap, ...]) -> None:
         """Emit one output pixel: its sum, its epilogue, its store."""
-        c = position[1]
+        c, lanes = position[1], self.kernel.lanes
 
         def _load(name: str, index: int | None = None) -> Expr:
             buffer = self.buffers[name]
-            return buffer[c, ramp(LANES)] if index is None else buffer[index]
+            return buffer[index] if index is not None else lanes.held(buffer[c, ramp(LANES)])
 
         acc = T.Bind(self._sum(window, c, taps, _load("bias")))
         IRBuilder.name("acc", acc)
-        r = self.buffers["r"][(*position, ramp(LANES))] if self.spec.residual else None
-        y = clear_tail(self.spec, c, epilogue(self.spec, acc, _load, r))
-        T.buffer_store(self.buffers["y"], y, [*position, ramp(LANES)])
+        r = lanes.held(self.buffers["r"][(*position, ramp(LANES))]) if self.spec.residual else None
+        y = lanes.in_order(epilogue(self.spec, acc, _load, r))
+        T.buffer_store(self.buffers["y"], clear_tail(self.spec, c, y), [*position, ramp(LANES)])
 
     def _sum(self, window: Any, c: Expr, taps: tuple[Tap, ...], bias: Expr) -> Expr:
         """Return the accumulators of one output pixel, which are ``parts`` registers on the way."""
@@ -233,7 +233,8 @@ class _Emitter:
             w = self.buffers["w"][c, tap.vector, ramp(kernel.elements)]
             order = kernel.order(tap.select)
             for part, first in enumerate(firsts):
-                elements = range(first * width, (first + count) * width)
-                x_part, w_part = shuffle(x, [order[i] for i in elements]), shuffle(w, elements)
+                held = lanes.order[first : first + count]
+                x_part = shuffle(x, [order[lane * width + i] for lane in held for i in range(width)])
+                w_part = shuffle(w, range(first * width, (first + count) * width))
                 sums[part] = lanes.step(sums[part], x_part, w_part)
         return sums[0] if lanes.parts == 1 else tirx.Shuffle(sums, list(range(LANES)))

@@ -11,7 +11,7 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from schedules.bodies.arguments import fold_zero_point
-from schedules.cpu.conv_arguments import blocked, pack_with
+from schedules.cpu.conv_arguments import LANES, blocked, pack_with
 from schedules.cpu.lanes import Lanes
 from schedules.cpu.task_order import rows_first
 from schedules.cpu.window_kernel import WindowKernel, window_prim_func
@@ -45,7 +45,9 @@ def window_template(
 
     def _pack(spec: Conv2d, params: Arrays) -> Arrays:
         weights = pack_weights(lanes, spec, params["w"].astype(lanes.weights))
-        return pack_with(weights, fold_zero_point(spec, params))
+        blocks, vectors, _ = weights.shape
+        held = weights.reshape(blocks, vectors, LANES, -1)[:, :, list(lanes.order)]
+        return pack_with(np.ascontiguousarray(held).reshape(weights.shape), fold_zero_point(spec, params))
 
     def _default(sch: Schedule, spec: Conv2d, target: Target) -> None:
         window_kernel = kernel_of(lanes, name, spec)

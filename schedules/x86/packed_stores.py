@@ -131,19 +131,22 @@ def packed_pair(first: Expr, second: Expr) -> tuple[Expr, Expr]:
     parts = [rounded(value, tuple(PACKED_BYTES)) for value in (first, second)]
     if parts[0] is None or parts[1] is None or parts[0].dtype != parts[1].dtype:
         return first, second
-    dtype, (low, z) = parts[0].dtype, (parts[0].low, parts[0].z)
-    words = []
-    for part in (parts[0].integer, parts[1].integer):
-        bound = T.Bind(part)
-        halves = [tirx.Shuffle([bound], list(range(lane, lane + 8))) for lane in (0, 8)]
-        packed = tirx.call_llvm_pure_intrin(f"int16x{LANES}", "llvm.x86.avx2.packssdw", *halves)
-        above = tirx.max(packed, broadcast(low.astype("int16"), LANES))
-        words.append(above + broadcast(z.astype("int16"), LANES))
+    dtype = parts[0].dtype
+    words = [words_of_halves(part) for part in parts if part]
     bytes_of = tirx.call_llvm_pure_intrin(f"int8x{2 * LANES}", PACKED_BYTES[dtype], *words)
     quads = T.Bind(tirx.reinterpret("int32x8", bytes_of))
     # In each half of the register, channels 0 to 3 and 8 to 11 of both, then the others.
     one, other = (tirx.Shuffle([quads], [i, i + 4, i + 1, i + 5]) for i in (0, 2))
     return tuple(tirx.reinterpret(f"{dtype}x{LANES}", quad) for quad in (one, other))
+
+
+def words_of_halves(parts: Rounded) -> Expr:
+    """Return the results of an epilogue as int16: lanes 0 to 3, 8 to 11, 4 to 7, 12 to 15."""
+    bound = T.Bind(parts.integer)
+    halves = [tirx.Shuffle([bound], list(range(lane, lane + 8))) for lane in (0, 8)]
+    packed = tirx.call_llvm_pure_intrin(f"int16x{LANES}", "llvm.x86.avx2.packssdw", *halves)
+    above = tirx.max(packed, broadcast(parts.low.astype("int16"), LANES))
+    return above + broadcast(parts.z.astype("int16"), LANES)
 
 
 def one_by_one(parts: Rounded) -> Expr:

@@ -13,7 +13,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.epilogue import cast, fma
-from schedules.cpu.dot import LANES, F32, PLAIN, PLAIN_WIDE, Dot, as_scheduled
+from schedules.cpu.dot import F32, LANES, PLAIN, PLAIN_WIDE, Dot, as_scheduled
 
 
 def as_they_are(value: Expr) -> Expr:
@@ -34,6 +34,10 @@ class Lanes:
         elements a lane: those of its lane 0, those of lane 1, ...
     parts
         How many registers the 16 accumulators are.
+    order
+        Which channels of a block these registers hold, one after the other; w has them so too.
+    in_order
+        The lanes of an epilogue's value, in ``order`` -> the same in the order of the channels.
     staged
         The type of x that ``step`` takes; None where it takes x as it is.
     weights

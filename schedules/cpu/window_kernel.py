@@ -1,7 +1,8 @@
 """Convolutions whose lanes need only channels of their own block: depthwise, and small groups.
 
     x, r, y : (n, c/16, h, w, 16)     NCHW16c
-    w       : (c/16, vectors, lanes)  what the taps of a window multiply, one vector each
+    w       : (c/16, vectors, lanes)  what the taps of a window multiply, one vector each, its
+                                      channels in the order in which registers hold them
     bias    : (c/16, 16)              the accumulators start with it; m, m_neg, alpha alike
 
 Two blocks: "padded" surrounds x with its zero point; "windows" computes ``phases`` neighbouring
@@ -234,7 +235,9 @@ class _Emitter:
             order = kernel.order(tap.select)
             for part, first in enumerate(firsts):
                 held = lanes.order[first : first + count]
-                x_part = shuffle(x, [order[lane * width + i] for lane in held for i in range(width)])
+                x_part = shuffle(
+                    x, [order[lane * width + i] for lane in held for i in range(width)]
+                )
                 w_part = shuffle(w, range(first * width, (first + count) * width))
                 sums[part] = lanes.step(sums[part], x_part, w_part)
         return sums[0] if lanes.parts == 1 else tirx.Shuffle(sums, list(range(LANES)))

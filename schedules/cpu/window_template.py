@@ -45,9 +45,8 @@ def window_template(
 
     def _pack(spec: Conv2d, params: Arrays) -> Arrays:
         weights = pack_weights(lanes, spec, params["w"].astype(lanes.weights))
-        blocks, vectors, _ = weights.shape
-        held = weights.reshape(blocks, vectors, LANES, -1)[:, :, list(lanes.order)]
-        return pack_with(np.ascontiguousarray(held).reshape(weights.shape), fold_zero_point(spec, params))
+        held = weights.reshape(*weights.shape[:2], LANES, -1)[:, :, lanes.order]
+        return pack_with(held.reshape(weights.shape), fold_zero_point(spec, params))
 
     def _default(sch: Schedule, spec: Conv2d, target: Target) -> None:
         window_kernel = kernel_of(lanes, name, spec)

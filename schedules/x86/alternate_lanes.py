@@ -2,13 +2,12 @@
 
 Instructions of 256 bits work in each half of a register by itself. So one register holds channels 0
 to 3 and 8 to 11, the other 4 to 7 and 12 to 15: what vpunpcklwd and vpunpckhwd make of two
-neighbouring pixels, and what vpackssdw puts in order again. A kernel that keeps channels in their
-order moves halves of registers (vperm2i128) for each pixel that it reads, and words for each that it
-stores.
+neighbouring pixels, and what vpackssdw puts in order again. If registers held channels in their
+order, halves of registers would have to be exchanged (vperm2i128) for each pixel that is read.
 
 Exact:  bit-identical to natural order: saturation to int16 comes before a maximum with ``low``, no
         less than -255, as in ``schedules.x86.packed_stores``.
-Source: Intel Intrinsics Guide, _mm256_unpacklo_epi16, _mm256_packs_epi32, _mm256_packus_epi16.
+Source: Intel Intrinsics Guide, _mm256_unpacklo_epi16, _mm256_packs_epi32, _mm_packus_epi16.
 """
 
 from __future__ import annotations

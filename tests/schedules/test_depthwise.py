@@ -21,7 +21,7 @@ from schedules.template import ScheduleError
 from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
 from schedules.x86.lanes import VNNI_LANES
-from tests.schedules.conv_runs import WANTED, assert_equal, conv
+from tests.schedules.conv_runs import WANTED, assert_equal, build, conv
 
 VNNI = Target({"kind": "llvm", "mcpu": "cascadelake"})
 HASWELL = Target({"kind": "llvm", "mcpu": "haswell"})
@@ -114,6 +114,13 @@ def test_window_of_two_pixels_shares_four():
     assert [(tap.row, tap.col) for tap in first] == [(0, 0), (1, 0), (2, 0)]
     assert [(tap.row, tap.col) for tap in second] == [(0, 0), (1, 0), (2, 0)]
     assert {tap.vector for tap in first + second} == set(range(6))
+
+
+def test_avx2_exchanges_no_halves_of_registers():
+    spec = conv(32, (14, 14))
+    assembly = build(DEPTHWISE_AVX2, spec, HASWELL).executable.inspect_source("s")
+    assert assembly.count("vpunpcklwd") > 10
+    assert not {"vperm2i128", "vpermq", "vpermd"} & set(assembly.split())
 
 
 def test_pack_puts_the_taps_of_a_lane_side_by_side():

@@ -23,7 +23,7 @@ import numpy as np
 import onnx
 
 from benchmarks.drawn_inputs import bands, file_bytes, page, photograph, voice
-from relay_int8.frontend.onnx.fixed_inputs import fix_inputs
+from relay_int8.frontend.onnx.rewrites.fixed_inputs import fix_inputs
 
 Array = np.ndarray
 CALIBRATION, TEST = 16, 4

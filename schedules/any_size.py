@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from tvm.target import Target
 
-from schedules.cpu import arithmetic, conv2d_open, pack_open, pool2d_open, unpack_open
-from schedules.cpu.arithmetic import ARITHMETIC_CPU
-from schedules.cpu.conv2d_open import CONV2D_OPEN_F32
-from schedules.cpu.depthwise import DEPTHWISE_F32
 from schedules.cpu.f32 import CONV2D_F32
 from schedules.cpu.layout_flexible import (
     BINARY_CPU,
@@ -20,11 +16,15 @@ from schedules.cpu.layout_flexible import (
     RESCALE_CPU,
     SIGMOID_CPU,
 )
-from schedules.cpu.move import MOVE_CPU
-from schedules.cpu.pack_open import PACK_OPEN
+from schedules.cpu.moves.move import MOVE_CPU
+from schedules.cpu.open_size import arithmetic, conv2d_open, pack_open, pool2d_open, unpack_open
+from schedules.cpu.open_size.arithmetic import ARITHMETIC_CPU
+from schedules.cpu.open_size.conv2d_open import CONV2D_OPEN_F32
+from schedules.cpu.open_size.pack_open import PACK_OPEN
+from schedules.cpu.open_size.pool2d_open import POOL2D_OPEN_F32
+from schedules.cpu.open_size.unpack_open import UNPACK_OPEN
 from schedules.cpu.pool2d import POOL2D_CPU
-from schedules.cpu.pool2d_open import POOL2D_OPEN_F32
-from schedules.cpu.unpack_open import UNPACK_OPEN
+from schedules.cpu.windows.depthwise import DEPTHWISE_F32
 from schedules.layout import NCHW16C, ROW
 from schedules.spec import (
     Binary,

@@ -14,15 +14,8 @@ from schedules.arm.sdot import CONV2D_MERGED_SDOT, CONV2D_SDOT, CONV2D_STEM_SDOT
 from schedules.arm.table_tbl import TABLE_TBL
 from schedules.arm.usdot import CONV2D_MERGED_USDOT, CONV2D_STEM_USDOT, CONV2D_USDOT, DENSE_USDOT
 from schedules.arm.windows import DEPTHWISE_SDOT, DEPTHWISE_USDOT, GROUPED_SDOT, GROUPED_USDOT
-from schedules.cpu.arithmetic import ARITHMETIC_CPU
 from schedules.cpu.bilinear import BILINEAR_CPU
-from schedules.cpu.channel_extremes import CHANNEL_EXTREMES_CPU
-from schedules.cpu.channel_means import CHANNEL_MEANS_CPU
-from schedules.cpu.columns import SOFTMAX_COLUMNS_CPU
-from schedules.cpu.concat import CONCAT_CPU
-from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
-from schedules.cpu.conv2d_open import CONV2D_OPEN_F32
-from schedules.cpu.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN, DEPTHWISE_PLAIN_WIDE
+from schedules.cpu.contractions.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
 from schedules.cpu.f32 import (
     CONV2D_F32,
     CONV2D_STEM_F32,
@@ -30,7 +23,6 @@ from schedules.cpu.f32 import (
     PRODUCT_F32,
     RECURRENCE_F32,
 )
-from schedules.cpu.grouped import GROUPED_F32, GROUPED_PLAIN
 from schedules.cpu.layout_flexible import (
     BINARY_CPU,
     BOUND_CPU,
@@ -42,9 +34,18 @@ from schedules.cpu.layout_flexible import (
     SIGMOID_CPU,
     TABLE_CPU,
 )
-from schedules.cpu.move import MOVE_CPU
-from schedules.cpu.observe import OBSERVE_CPU
-from schedules.cpu.pack_open import PACK_OPEN
+from schedules.cpu.moves.concat import CONCAT_CPU
+from schedules.cpu.moves.move import MOVE_CPU
+from schedules.cpu.norms.columns import SOFTMAX_COLUMNS_CPU
+from schedules.cpu.norms.rows import NORMALIZE_CPU, SOFTMAX_CPU
+from schedules.cpu.open_size.arithmetic import ARITHMETIC_CPU
+from schedules.cpu.open_size.channel_extremes import CHANNEL_EXTREMES_CPU
+from schedules.cpu.open_size.channel_means import CHANNEL_MEANS_CPU
+from schedules.cpu.open_size.conv2d_open import CONV2D_OPEN_F32
+from schedules.cpu.open_size.observe import OBSERVE_CPU
+from schedules.cpu.open_size.pack_open import PACK_OPEN
+from schedules.cpu.open_size.pool2d_open import POOL2D_OPEN_F32
+from schedules.cpu.open_size.unpack_open import UNPACK_OPEN
 from schedules.cpu.plain import (
     ATTENTION_PLAIN,
     CONV2D_MERGED_PLAIN,
@@ -58,10 +59,9 @@ from schedules.cpu.plain import (
     RECURRENCE_PLAIN,
 )
 from schedules.cpu.pool2d import POOL2D_CPU
-from schedules.cpu.pool2d_open import POOL2D_OPEN_F32
-from schedules.cpu.rows import NORMALIZE_CPU, SOFTMAX_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
-from schedules.cpu.unpack_open import UNPACK_OPEN
+from schedules.cpu.windows.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN, DEPTHWISE_PLAIN_WIDE
+from schedules.cpu.windows.grouped import GROUPED_F32, GROUPED_PLAIN
 from schedules.cuda.attention import ATTENTION_CUDA
 from schedules.cuda.conv2d_any_group import CONV2D_ANY_GROUP_CUDA
 from schedules.cuda.dense_wide import DENSE_WIDE_CUDA

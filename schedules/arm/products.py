@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from schedules.arm.dots import SDOT, USDOT
-from schedules.cpu.attention import attention_template
-from schedules.cpu.product import product_template
-from schedules.cpu.recurrence import recurrence_template
+from schedules.cpu.products.attention import attention_template
+from schedules.cpu.products.product import product_template
+from schedules.cpu.products.recurrence import recurrence_template
 
 PRODUCT_USDOT = product_template(USDOT)
 PRODUCT_SDOT = product_template(SDOT)

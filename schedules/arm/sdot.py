@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from schedules.arm.dots import SDOT
+from schedules.cpu.contractions.merged_groups import MERGED, of_merged_groups
 from schedules.cpu.families import conv2d_stem_template, conv2d_template, dense_template
-from schedules.cpu.merged_groups import MERGED, of_merged_groups
 
 CONV2D_STEM_SDOT = conv2d_stem_template(SDOT)
 CONV2D_SDOT = conv2d_template(SDOT)

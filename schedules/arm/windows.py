@@ -3,7 +3,7 @@
     x : (n, c/16, h, w, 16)       int8 for sdot, uint8 for usdot
     w : (c/16, vectors, 16 * 4)   int8, the four taps or channels of a lane side by side
 
-As on VNNI, four registers for each vector: see ``schedules.cpu.depthwise``, ``grouped``.
+As on VNNI, four registers for each vector: see ``schedules.cpu.windows.depthwise``, ``grouped``.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from tvm import tirx
 from tvm.tirx import Expr
 
 from schedules.arm.dots import QUAD, SDOT, USDOT
-from schedules.cpu.depthwise import depthwise_template
-from schedules.cpu.grouped import grouped_template
 from schedules.cpu.lanes import Lanes
+from schedules.cpu.windows.depthwise import depthwise_template
+from schedules.cpu.windows.grouped import grouped_template
 
 
 def _step(instruction: str, acc: Expr, x: Expr, w: Expr) -> Expr:

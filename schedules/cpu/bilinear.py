@@ -29,7 +29,7 @@ from schedules.bodies.epilogue import broadcast, fma
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, refuses_kind
-from schedules.cpu.rows import each_piece
+from schedules.cpu.norms.rows import each_piece
 from schedules.spec import Bilinear
 
 ROWS = 16  # of y, of a task

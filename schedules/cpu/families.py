@@ -10,9 +10,10 @@ from typing import Any
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cpu import conv2d, conv2d_stem, dense, register_tiles
+from schedules.cpu.contractions import conv2d, conv2d_stem, dense
 from schedules.cpu.dot import Dot
-from schedules.cpu.prefetch import prefetched
+from schedules.cpu.tiles import register_tiles
+from schedules.cpu.tiles.prefetch import prefetched
 from schedules.template import ScheduleTemplate
 
 

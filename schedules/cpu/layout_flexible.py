@@ -1,8 +1,8 @@
 """Kernels that take any layout, on a CPU: the bodies with the loops of ``elementwise``.
 
 Quantize and dequantize do not change layouts themselves if a move of the bytes can do it by tiles
-in registers (``schedules.cpu.transposition``): both together take less time than gathering single
-elements (decision 102).
+in registers (``schedules.cpu.moves.transposition``): both together take less time than gathering
+single elements (decision 102).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from schedules.bodies.quantize import QUANTIZE
 from schedules.bodies.rescale import RESCALE
 from schedules.bodies.table import TABLE
 from schedules.cpu.elementwise import on_cpu
-from schedules.cpu.exchange import is_copied_by_tiles
+from schedules.cpu.moves.exchange import is_copied_by_tiles
 from schedules.spec import Dequantize, Quantize
 from schedules.template import Layouts
 

@@ -5,12 +5,12 @@ Products of weights of int16 are int32.
 
 from __future__ import annotations
 
-from schedules.cpu.attention import attention_template
+from schedules.cpu.contractions.merged_groups import MERGED, of_merged_groups
 from schedules.cpu.dot import PLAIN, PLAIN_WIDE
 from schedules.cpu.families import conv2d_stem_template, conv2d_template, dense_template
-from schedules.cpu.merged_groups import MERGED, of_merged_groups
-from schedules.cpu.product import product_template
-from schedules.cpu.recurrence import recurrence_template
+from schedules.cpu.products.attention import attention_template
+from schedules.cpu.products.product import product_template
+from schedules.cpu.products.recurrence import recurrence_template
 
 CONV2D_STEM_PLAIN = conv2d_stem_template(PLAIN)
 CONV2D_PLAIN = conv2d_template(PLAIN)

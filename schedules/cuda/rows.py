@@ -1,6 +1,6 @@
 """Norms and softmax on a GPU: sixteen threads a row, one for each of the partial sums.
 
-    x, gamma, beta, epsilon, count, s, z, clamp, y: as in ``schedules.cpu.rows``
+    x, gamma, beta, epsilon, count, s, z, clamp, y: as in ``schedules.cpu.norms.rows``
 
 Loops:
 

@@ -6,8 +6,8 @@ bytes a lane, have no faster instruction for them.
 
 from __future__ import annotations
 
-from schedules.cpu.merged_groups import MERGED, of_merged_groups
-from schedules.cpu.strip_template import (
+from schedules.cpu.contractions.merged_groups import MERGED, of_merged_groups
+from schedules.cpu.strips.strip_template import (
     conv2d_stem_strip_template,
     conv2d_strip_template,
     dense_strip_template,

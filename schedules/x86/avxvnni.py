@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from schedules.cpu.contractions.merged_groups import MERGED, of_merged_groups
 from schedules.cpu.families import conv2d_stem_template, conv2d_template, dense_template
-from schedules.cpu.merged_groups import MERGED, of_merged_groups
 from schedules.x86.dots import AVXVNNI
 
 CONV2D_STEM_AVXVNNI = conv2d_stem_template(AVXVNNI)

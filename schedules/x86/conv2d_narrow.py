@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedules.cpu.conv2d_narrow import narrow_template
-from schedules.cpu.narrow_tiles import Flavour
+from schedules.cpu.contractions.conv2d_narrow import narrow_template
+from schedules.cpu.contractions.narrow_tiles import Flavour
 from schedules.x86.lanes import AVX2_LANES, VNNI_LANES
 
 VNNI_NARROW = Flavour(lanes=VNNI_LANES, sums=24)  # of 32 registers, one each

@@ -6,7 +6,7 @@ w : (c/16, vectors, 16 * 2)   int16, the two taps of a lane side by side
 
 from __future__ import annotations
 
-from schedules.cpu.depthwise import depthwise_template
+from schedules.cpu.windows.depthwise import depthwise_template
 from schedules.x86.lanes import AVX2_WIDE_WINDOWS, AVX2_WINDOWS
 
 DEPTHWISE_AVX2 = depthwise_template(AVX2_WINDOWS)

@@ -9,7 +9,7 @@ tile share where they overlap, as do the output pixels of a window.
 
 from __future__ import annotations
 
-from schedules.cpu.depthwise import depthwise_template
+from schedules.cpu.windows.depthwise import depthwise_template
 from schedules.x86.lanes import VNNI_LANES
 
 DEPTHWISE_VNNI = depthwise_template(VNNI_LANES)

@@ -6,7 +6,7 @@ w : (c/16, taps, 16 * 2)      int16, what the pair of a lane's own group is mult
 
 from __future__ import annotations
 
-from schedules.cpu.grouped import grouped_template
+from schedules.cpu.windows.grouped import grouped_template
 from schedules.x86.lanes import AVX2_WINDOWS
 
 GROUPED_AVX2 = grouped_template(AVX2_WINDOWS)

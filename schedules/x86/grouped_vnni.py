@@ -9,7 +9,7 @@ output pixel of a tile that reads this pixel share.
 
 from __future__ import annotations
 
-from schedules.cpu.grouped import grouped_template
+from schedules.cpu.windows.grouped import grouped_template
 from schedules.x86.lanes import VNNI_LANES
 
 GROUPED_VNNI = grouped_template(VNNI_LANES)

@@ -32,8 +32,8 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import ramp
 from schedules.bodies.epilogue import broadcast
-from schedules.cpu.contraction import STORE
 from schedules.cpu.dot import LANES
+from schedules.cpu.tiles.contraction import STORE
 
 PIXELS = 4  # vectors of int32 whose bytes fill a register
 COLUMN = 3  # axis of columns among those of y

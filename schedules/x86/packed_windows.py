@@ -25,7 +25,7 @@ from tvm.tirx import Expr
 
 from schedules.bodies.buffers import ramp, whole
 from schedules.cpu.dot import LANES
-from schedules.cpu.window_kernel import BLOCK
+from schedules.cpu.windows.window_kernel import BLOCK
 from schedules.x86.packed_stores import (
     PIXELS,
     Rounded,

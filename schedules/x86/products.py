@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schedules.cpu.attention import attention_template
-from schedules.cpu.product import product_template
-from schedules.cpu.recurrence import recurrence_template
+from schedules.cpu.products.attention import attention_template
+from schedules.cpu.products.product import product_template
+from schedules.cpu.products.recurrence import recurrence_template
 from schedules.x86.dots import AVX2, AVXVNNI, VNNI
 
 PRODUCT_VNNI = product_template(VNNI)

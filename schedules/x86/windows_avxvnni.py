@@ -3,14 +3,14 @@
     x : (n, c/16, h, w, 16)       uint8
     w : (c/16, vectors, 16 * 4)   int8, the four taps or channels of a lane side by side
 
-As on AVX-512 VNNI, two registers for each vector: see ``schedules.cpu.depthwise``, ``grouped``.
+As on AVX-512 VNNI, two registers for each vector: see ``schedules.cpu.windows``.
 """
 
 from __future__ import annotations
 
-from schedules.cpu.depthwise import depthwise_template
-from schedules.cpu.grouped import grouped_template
 from schedules.cpu.lanes import Lanes
+from schedules.cpu.windows.depthwise import depthwise_template
+from schedules.cpu.windows.grouped import grouped_template
 from schedules.x86.dots import AVXVNNI
 from schedules.x86.shuffles import dot_u8s8_half
 

@@ -11,8 +11,8 @@ from tvm.tirx import Expr
 from schedules.bodies.epilogue import broadcast
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.lanes import shuffle
-from schedules.cpu.winograd_rule import TALLEST
-from schedules.cpu.winograd_template import winograd_template
+from schedules.cpu.winograd.winograd_rule import TALLEST
+from schedules.cpu.winograd.winograd_template import winograd_template
 from schedules.x86.dots import AVX2, AVXVNNI, VNNI
 from schedules.x86.shuffles import dot_s16
 

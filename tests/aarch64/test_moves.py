@@ -7,9 +7,9 @@ import tvm
 from tvm import relax
 from tvm.s_tir import Schedule
 
-from schedules.cpu.exchange import matrices
-from schedules.cpu.joined_blocks import pieces
-from schedules.cpu.move import MOVE_CPU
+from schedules.cpu.moves.exchange import matrices
+from schedules.cpu.moves.joined_blocks import pieces
+from schedules.cpu.moves.move import MOVE_CPU
 from schedules.layout import NCHW16C, ROW, Layout
 from schedules.reference.kernels import reference
 from schedules.spec import Move

@@ -2,8 +2,8 @@
 
 import pytest
 
-from schedules.cpu.depthwise import DEPTHWISE_PLAIN_WIDE
 from schedules.cpu.plain import CONV2D_PLAIN_WIDE, DENSE_PLAIN_WIDE
+from schedules.cpu.windows.depthwise import DEPTHWISE_PLAIN_WIDE
 from schedules.spec import Dense
 from tests.aarch64.kernel_runs import assert_integers
 from tests.schedules.conv_runs import conv

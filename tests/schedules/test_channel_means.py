@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tvm
 
-from schedules.cpu.channel_means import CHANNEL_MEANS_CPU
+from schedules.cpu.open_size.channel_means import CHANNEL_MEANS_CPU
 from schedules.layout import NCHW16C, NHWC, ROW
 from schedules.reference.kernels import reference
 from schedules.space import Kernel

@@ -6,7 +6,7 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
+from schedules.cpu.contractions.conv2d_any_group import CONV2D_ANY_GROUP, CONV2D_ANY_GROUP_F32
 from tests.schedules.conv_runs import assert_equal, conv
 
 TARGET = Target({"kind": "llvm", "mcpu": "haswell"})

@@ -8,8 +8,8 @@ from tvm import tirx
 from tvm.target import Target
 
 from schedules.bodies.epilogue import cast
-from schedules.cpu.conv2d_narrow import narrow_template
-from schedules.cpu.narrow_tiles import Geometry
+from schedules.cpu.contractions.conv2d_narrow import narrow_template
+from schedules.cpu.contractions.narrow_tiles import Geometry
 from schedules.selection import select
 from schedules.spec import Conv2d
 from schedules.x86.avx2 import CONV2D_AVX2, CONV2D_STEM_AVX2

@@ -8,9 +8,9 @@ import pytest
 import tvm
 
 from schedules.any_size import of_any_size
-from schedules.cpu.conv2d_open import CONV2D_OPEN_F32, opened
-from schedules.cpu.depthwise import DEPTHWISE_F32
 from schedules.cpu.f32 import CONV2D_F32
+from schedules.cpu.open_size.conv2d_open import CONV2D_OPEN_F32, opened
+from schedules.cpu.windows.depthwise import DEPTHWISE_F32
 from schedules.layout import NCHW16C
 from schedules.selection import select
 from schedules.space import Kernel

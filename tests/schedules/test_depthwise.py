@@ -9,14 +9,14 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cpu.depthwise import (
+from schedules.cpu.windows.depthwise import (
     DEPTHWISE_F32,
     DEPTHWISE_PLAIN,
     pack_taps,
     window_kernel_of,
     windows_of,
 )
-from schedules.cpu.window_tiles import WindowTiles, apply, default_tiles
+from schedules.cpu.windows.window_tiles import WindowTiles, apply, default_tiles
 from schedules.template import ScheduleError
 from schedules.x86.depthwise_avx2 import DEPTHWISE_AVX2
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI

@@ -7,7 +7,7 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.cpu.grouped import GROUPED_F32, GROUPED_PLAIN, pack_groups, select_order
+from schedules.cpu.windows.grouped import GROUPED_F32, GROUPED_PLAIN, pack_groups, select_order
 from schedules.x86.grouped_avx2 import GROUPED_AVX2
 from schedules.x86.grouped_vnni import GROUPED_VNNI
 from tests.schedules.conv_runs import assert_equal, conv

@@ -7,8 +7,8 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP
-from schedules.cpu.merged_groups import block_diagonal, merged
+from schedules.cpu.contractions.conv2d_any_group import CONV2D_ANY_GROUP
+from schedules.cpu.contractions.merged_groups import block_diagonal, merged
 from schedules.cpu.plain import CONV2D_MERGED_PLAIN, CONV2D_MERGED_PLAIN_WIDE
 from schedules.selection import select
 from schedules.targets import TARGETS

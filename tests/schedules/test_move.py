@@ -7,10 +7,10 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.cpu import in_registers, joined_blocks
-from schedules.cpu.concat import CONCAT_CPU
-from schedules.cpu.exchange import matrices
-from schedules.cpu.move import MOVE_CPU
+from schedules.cpu.moves import in_registers, joined_blocks
+from schedules.cpu.moves.concat import CONCAT_CPU
+from schedules.cpu.moves.exchange import matrices
+from schedules.cpu.moves.move import MOVE_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW, Layout
 from schedules.reference.kernels import reference
 from schedules.spec import Concat, Move

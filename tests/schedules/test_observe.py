@@ -5,7 +5,7 @@ import pytest
 import tvm
 from tvm import tirx
 
-from schedules.cpu.observe import OBSERVE_CPU
+from schedules.cpu.open_size.observe import OBSERVE_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW
 from schedules.reference.kernels import reference
 from schedules.space import Kernel

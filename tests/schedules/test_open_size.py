@@ -8,9 +8,9 @@ import pytest
 import tvm
 
 from schedules.any_size import of_any_size
-from schedules.cpu.arithmetic import ARITHMETIC_CPU
-from schedules.cpu.pack_open import PACK_OPEN
-from schedules.cpu.pool2d_open import POOL2D_OPEN_F32
+from schedules.cpu.open_size.arithmetic import ARITHMETIC_CPU
+from schedules.cpu.open_size.pack_open import PACK_OPEN
+from schedules.cpu.open_size.pool2d_open import POOL2D_OPEN_F32
 from schedules.layout import NCHW4C, NCHW16C, ROW, Layout
 from schedules.reference.kernels import reference
 from schedules.selection import select

@@ -6,9 +6,9 @@ import tvm
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cpu import conv2d
-from schedules.cpu.register_tiles import apply
-from schedules.cpu.tile_rule import ContractionTiles
+from schedules.cpu.contractions import conv2d
+from schedules.cpu.tiles.register_tiles import apply
+from schedules.cpu.tiles.tile_rule import ContractionTiles
 from schedules.reference.kernels import reference
 from schedules.spec import Dense
 from schedules.x86.packed_stores import with_packed_stores

@@ -5,7 +5,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cpu.window_tiles import WindowTiles, apply
+from schedules.cpu.windows.window_tiles import WindowTiles, apply
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
 from schedules.x86.grouped_vnni import GROUPED_VNNI
 from schedules.x86.packed_windows import with_packed_windows

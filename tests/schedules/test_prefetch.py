@@ -5,10 +5,10 @@ import tvm_ffi
 from tvm import tirx
 from tvm.s_tir import Schedule
 
-from schedules.cpu import conv2d
-from schedules.cpu.prefetch import AHEAD
-from schedules.cpu.register_tiles import apply
-from schedules.cpu.tile_rule import ContractionTiles, OutputRow
+from schedules.cpu.contractions import conv2d
+from schedules.cpu.tiles.prefetch import AHEAD
+from schedules.cpu.tiles.register_tiles import apply
+from schedules.cpu.tiles.tile_rule import ContractionTiles, OutputRow
 from schedules.layout import NCHW16C, ROW
 from schedules.spec import Conv2d, Dense
 from schedules.template import Layouts

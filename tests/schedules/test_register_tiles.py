@@ -5,11 +5,11 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
-from schedules.cpu import conv2d
-from schedules.cpu.contraction import STORE
+from schedules.cpu.contractions import conv2d
 from schedules.cpu.plain import CONV2D_PLAIN
-from schedules.cpu.register_tiles import apply
-from schedules.cpu.tile_rule import ContractionTiles
+from schedules.cpu.tiles.contraction import STORE
+from schedules.cpu.tiles.register_tiles import apply
+from schedules.cpu.tiles.tile_rule import ContractionTiles
 from schedules.x86.vnni import CONV2D_VNNI
 from tests.schedules.conv_runs import WANTED, assert_equal, conv
 

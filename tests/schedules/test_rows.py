@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from schedules.cpu import channel_norms
-from schedules.cpu.rows import NORMALIZE_CPU
+from schedules.cpu.norms import channel_norms
+from schedules.cpu.norms.rows import NORMALIZE_CPU
 from schedules.layout import NCHW16C, ROW
 from schedules.reference.kernels import reference
 from schedules.selection import select

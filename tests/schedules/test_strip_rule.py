@@ -3,8 +3,8 @@
 import pytest
 from tvm.target import Target
 
-from schedules.cpu import conv2d_strips
-from schedules.cpu.strip_rule import (
+from schedules.cpu.strips import conv2d_strips
+from schedules.cpu.strips.strip_rule import (
     COPY_ELEMENTS,
     Extents,
     StripTiles,

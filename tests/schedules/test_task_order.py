@@ -7,8 +7,8 @@ from tvm.s_tir import Schedule
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from schedules.cpu.task_order import rows_first
-from schedules.cpu.window_tiles import WindowTiles, apply
+from schedules.cpu.windows.task_order import rows_first
+from schedules.cpu.windows.window_tiles import WindowTiles, apply
 from schedules.x86.depthwise_vnni import DEPTHWISE_VNNI
 from tests.schedules.conv_runs import WANTED, assert_equal, conv
 

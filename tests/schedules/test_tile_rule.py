@@ -8,9 +8,9 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from relay_int8.compiler.lower_kernels import code_passes, plain_loops
-from schedules.cpu.conv2d import row_of
+from schedules.cpu.contractions.conv2d import row_of
 from schedules.cpu.dot import accumulators
-from schedules.cpu.tile_rule import OutputRow, Shape, default_tiles, has_registers
+from schedules.cpu.tiles.tile_rule import OutputRow, Shape, default_tiles, has_registers
 from schedules.spec import Conv2d
 from schedules.x86.vnni import CONV2D_VNNI
 from tests.schedules.run_template import WANTED

@@ -5,7 +5,7 @@ import pytest
 import tvm
 
 from schedules.any_size import of_any_size
-from schedules.cpu.unpack_open import UNPACK_OPEN
+from schedules.cpu.open_size.unpack_open import UNPACK_OPEN
 from schedules.layout import NCHW16C, ROW
 from schedules.reference.kernels import reference
 from schedules.selection import select

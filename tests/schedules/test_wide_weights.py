@@ -8,9 +8,9 @@ from tvm import tirx
 from tvm.target import Target
 
 from relay_int8.tuning.problem_constants import constants
-from schedules.cpu.conv2d_any_group import CONV2D_ANY_GROUP
-from schedules.cpu.depthwise import DEPTHWISE_PLAIN_WIDE
+from schedules.cpu.contractions.conv2d_any_group import CONV2D_ANY_GROUP
 from schedules.cpu.plain import CONV2D_PLAIN, CONV2D_PLAIN_WIDE, DENSE_PLAIN_WIDE
+from schedules.cpu.windows.depthwise import DEPTHWISE_PLAIN_WIDE
 from schedules.selection import select
 from schedules.spec import Conv2d, Dense, from_json, to_json
 from schedules.x86.avx2 import CONV2D_AVX2_WIDE, CONV2D_STEM_AVX2_WIDE, DENSE_AVX2_WIDE

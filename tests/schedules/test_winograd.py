@@ -9,8 +9,8 @@ from tvm import tirx
 from tvm.target import Target
 
 from schedules.bodies import toom_cook
-from schedules.cpu import winograd_rule, winograd_template
-from schedules.cpu.winograd_rule import Strips, Tiling, default_strips, sizes
+from schedules.cpu.winograd import winograd_rule, winograd_template
+from schedules.cpu.winograd.winograd_rule import Strips, Tiling, default_strips, sizes
 from schedules.selection import select
 from schedules.spec import Conv2d
 from schedules.targets import compact

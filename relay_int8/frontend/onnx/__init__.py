@@ -21,25 +21,25 @@ from relay_int8.argument_types import checked
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import check_inputs, refuse_operators
-from relay_int8.frontend.onnx.dynamic_biases import restore_biases
-from relay_int8.frontend.onnx.experimental import set_apart
+from relay_int8.frontend.onnx.contrib.experimental import set_apart
 from relay_int8.frontend.onnx.file import read_model
-from relay_int8.frontend.onnx.fixed_inputs import fix_inputs
-from relay_int8.frontend.onnx.functions import expand_functions
 from relay_int8.frontend.onnx.graph import NamedImporter
-from relay_int8.frontend.onnx.local_functions import inline_functions
-from relay_int8.frontend.onnx.node_order import in_order
 from relay_int8.frontend.onnx.operator_support import (
     computed_operands,
     reasons,
     unsupported_nodes,
 )
-from relay_int8.frontend.onnx.resize import OLD_NEAREST
-from relay_int8.frontend.onnx.restore_weights import RestoreWeights
-from relay_int8.frontend.onnx.small_integers import unpack_integers
-from relay_int8.frontend.onnx.sparse import make_dense
-from relay_int8.frontend.onnx.unused import cut_at, drop_unused
-from relay_int8.frontend.onnx.widen import widen
+from relay_int8.frontend.onnx.operators.resize import OLD_NEAREST
+from relay_int8.frontend.onnx.rewrites.dynamic_biases import restore_biases
+from relay_int8.frontend.onnx.rewrites.fixed_inputs import fix_inputs
+from relay_int8.frontend.onnx.rewrites.functions import expand_functions
+from relay_int8.frontend.onnx.rewrites.local_functions import inline_functions
+from relay_int8.frontend.onnx.rewrites.node_order import in_order
+from relay_int8.frontend.onnx.rewrites.restore_weights import RestoreWeights
+from relay_int8.frontend.onnx.rewrites.small_integers import unpack_integers
+from relay_int8.frontend.onnx.rewrites.sparse import make_dense
+from relay_int8.frontend.onnx.rewrites.unused import cut_at, drop_unused
+from relay_int8.frontend.onnx.rewrites.widen import widen
 from relay_int8.frontend.options import (
     NO_SHAPES,
     NO_VALUES,

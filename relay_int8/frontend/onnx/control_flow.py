@@ -17,15 +17,10 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.branches import select_branch
 from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
-from relay_int8.frontend.onnx.operator_support import (
-    BRANCH,
-    LOOP,
-    SCAN,
-    title_of,
-    unsupported_nodes,
-)
-from relay_int8.frontend.onnx.scan import ScanForm
-from relay_int8.frontend.onnx.sequences import is_list
+from relay_int8.frontend.onnx.node_form import title_of
+from relay_int8.frontend.onnx.operator_support import BRANCH, LOOP, SCAN, unsupported_nodes
+from relay_int8.frontend.onnx.operators.scan import ScanForm
+from relay_int8.frontend.onnx.operators.sequences import is_list
 from relay_int8.graph.dataflow import constant
 
 MOST_RUNS = 1024  # of a loop that is written out

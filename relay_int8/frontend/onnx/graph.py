@@ -13,17 +13,17 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.importing import CONVERTER_ERRORS, cut_options
-from relay_int8.frontend.onnx.constant_nodes import (
+from relay_int8.frontend.onnx.control_flow import ControlFlow
+from relay_int8.frontend.onnx.node_form import misfit, title_of
+from relay_int8.frontend.onnx.operator_support import OURS
+from relay_int8.frontend.onnx.operators.constant_nodes import (
     INTEGERS,
     MOVES,
     ScaledExtents,
     attribute,
     evaluate,
 )
-from relay_int8.frontend.onnx.control_flow import ControlFlow
-from relay_int8.frontend.onnx.node_form import misfit
-from relay_int8.frontend.onnx.operator_support import OURS, title_of
-from relay_int8.frontend.onnx.sequences import SEQUENCES, converted, is_list
+from relay_int8.frontend.onnx.operators.sequences import SEQUENCES, converted, is_list
 from relay_int8.graph.dataflow import (
     FunctionWriter,
     arguments,

@@ -1,4 +1,4 @@
-"""Whether a node has the form that the standard demands of its operator: its inputs, its flags."""
+"""Names of nodes, and whether a node has the form that the standard demands: inputs, flags."""
 
 from __future__ import annotations
 
@@ -60,3 +60,8 @@ def misfit(node: onnx.NodeProto, opset: int) -> str | None:
     if is_variadic and "" in node.input[len(schema.inputs) - 1 :]:
         return f"one of its inputs {schema.inputs[-1].name} is left out; all have to be there"
     return None
+
+
+def title_of(node: onnx.NodeProto) -> str:
+    """Return a node's name, or its first output's where it has none."""
+    return str(node.name or node.output[0])

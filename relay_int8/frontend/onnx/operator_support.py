@@ -7,18 +7,19 @@ from collections.abc import Iterable, Mapping
 import onnx
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from relay_int8.frontend.onnx.channels_last import CHANNELS_LAST
-from relay_int8.frontend.onnx.classical import CLASSICAL
-from relay_int8.frontend.onnx.converters import CONVERTERS
-from relay_int8.frontend.onnx.experimental import EXPERIMENTAL
-from relay_int8.frontend.onnx.functions import EXPANDED
-from relay_int8.frontend.onnx.fused import FUSED
-from relay_int8.frontend.onnx.fused_attention import ATTENTION
-from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
-from relay_int8.frontend.onnx.quantized_text import QUANTIZED_TEXT
-from relay_int8.frontend.onnx.rotary import ROTARY
-from relay_int8.frontend.onnx.sequences import SEQUENCES
-from relay_int8.frontend.onnx.weight_only import WEIGHT_ONLY
+from relay_int8.frontend.onnx.contrib.channels_last import CHANNELS_LAST
+from relay_int8.frontend.onnx.contrib.classical import CLASSICAL
+from relay_int8.frontend.onnx.contrib.experimental import EXPERIMENTAL
+from relay_int8.frontend.onnx.contrib.fused import FUSED
+from relay_int8.frontend.onnx.contrib.fused_attention import ATTENTION
+from relay_int8.frontend.onnx.contrib.rotary import ROTARY
+from relay_int8.frontend.onnx.integers.quantized import MICROSOFT, QUANTIZED
+from relay_int8.frontend.onnx.integers.quantized_text import QUANTIZED_TEXT
+from relay_int8.frontend.onnx.integers.weight_only import WEIGHT_ONLY
+from relay_int8.frontend.onnx.node_form import title_of
+from relay_int8.frontend.onnx.operators.converters import CONVERTERS
+from relay_int8.frontend.onnx.operators.sequences import SEQUENCES
+from relay_int8.frontend.onnx.rewrites.functions import EXPANDED
 
 MS = "com.microsoft"
 REASONS = {
@@ -99,8 +100,3 @@ def computed_operands(graph: onnx.GraphProto, operators: Mapping[str, object]) -
 
 def _named(node: onnx.NodeProto) -> str:
     return f"{node.domain}.{node.op_type}".removeprefix(".")
-
-
-def title_of(node: onnx.NodeProto) -> str:
-    """Return a node's name, or its first output's where it has none."""
-    return str(node.name or node.output[0])

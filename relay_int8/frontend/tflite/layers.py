@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tvm import relax
 
-from relay_int8.frontend.onnx.auto_pad import auto_pad
+from relay_int8.frontend.onnx.operators.auto_pad import auto_pad
 from relay_int8.frontend.tflite.dilation import PADS
 from relay_int8.frontend.tflite.schema import PADDINGS
 from relay_int8.frontend.tflite.step import Converter, TfliteStep

@@ -19,7 +19,7 @@ from tvm import IRModule, relax
 from relay_int8.graph.dataflow import constant, dtype, number, operator, shape
 from relay_int8.graph.rewriting import Scope, rewrite_main
 from relay_int8.graph.spec_calls import kernel_call
-from schedules.cpu.arithmetic import computes
+from schedules.cpu.open_size.arithmetic import computes
 from schedules.spec import Arithmetic
 from schedules.spec.arithmetic import Function
 

@@ -32,7 +32,7 @@ from tvm import IRModule, relax, tirx
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import LAYOUTS, SPEC, TEMPLATE
 from schedules.bodies.concat import adjoins
-from schedules.cpu.concat import CONCAT_CPU
+from schedules.cpu.moves.concat import CONCAT_CPU
 from schedules.layout import LAYOUTS as KNOWN
 from schedules.spec import Concat, from_json
 from schedules.template import Layouts

@@ -1,0 +1,1 @@
+"""Convolutions and dense layers whose lanes multiply the same x."""

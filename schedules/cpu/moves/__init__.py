@@ -1,0 +1,1 @@
+"""Moves and concats: elements go elsewhere, and nothing is computed."""

@@ -1,0 +1,1 @@
+"""Float kernels compiled once for tensors of any size, for calibration and comparisons."""

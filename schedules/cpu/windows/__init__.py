@@ -1,0 +1,1 @@
+"""Depthwise convolutions and small groups: each lane has an x of its own."""

@@ -66,6 +66,7 @@ def test_symbolic_batch():
         (24, 24, 14, 7),
         (34, 34, 4, 1),  # eight would fill blocks
         (8, 16, 6, 3),
+        (16, 8, 6, 3),
         (3, 3, 32, 2),
         (3, 3, 17, None),  # all of 17
         (2, 4, 16, None),

@@ -43,9 +43,8 @@ def magnitude_reasons(groups: Sequence[Group], results: Collection[relax.Var]) -
     readers = readers_of(groups)
     reasons = {}
     for group in reversed(groups):
-        behind = readers.get(group.output, [])
-        alone = bool(behind) and group.output not in results
-        if alone and all(_is_root(each) or each.output in rooted for each in behind):
+        behind = [] if group.output in results else readers.get(group.output, [])
+        if behind and all(_is_root(each) or each.output in rooted for each in behind):
             if is_square(group):
                 reasons[group.name] = REASON
             elif group.activation is None and (group.kind in BETWEEN or is_multiple(group)):

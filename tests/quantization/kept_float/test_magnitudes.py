@@ -64,5 +64,14 @@ def test_nor_do_squares_that_a_layer_reads_too():
     assert kept(network(relax.op.sqrt, read_too=True)) == set()
 
 
+def test_nor_do_those_whose_sum_is_multiplied_by_another_tensor():
+    net = NetworkWriter((1, 3, 6, 6))
+    x = net.relu("x1", net.conv("x1/conv", net.x, 8, 3))
+    square = net.emit("square", relax.op.multiply(x, x))
+    weighed = net.emit("weighed", relax.op.multiply(square, net.conv("gate", net.x, 8, 3)))
+    root = net.emit("root", relax.op.sqrt(weighed))
+    assert kept(net.module(net.conv("y", root, 4, 1))) == set()
+
+
 def test_nor_where_integers_are_required():
     assert kept(network(relax.op.sqrt), QuantConfig(require_int8=True)) == set()

@@ -22,7 +22,7 @@ def instead_of_model(path: Path) -> str | None:
     if path.suffix == ".params":
         return (
             f"{path} holds the weights of an MXNet model alone: give its graph, {symbol}, which "
-            "finds them, or names them with --params"
+            "finds them, or takes them as ImportOptions(params=...)"
         )
     return f"{path} is the prefix of an MXNet model: give its graph, {symbol}"
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from relay_int8.cli.option_names import with_options
 from relay_int8.errors import AccuracyError, CoverageError, Int8Error
 from relay_int8.notices import printed_notices
 
@@ -33,7 +34,7 @@ class ErrorGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that ``ctx`` holds."""
         try:
-            with _interruptions() as noted, printed_notices():
+            with _interruptions() as noted, printed_notices(with_options):
                 return super().invoke(ctx)
         except (BrokenPipeError, typer.Exit):
             raise  # the reader of a pipe has gone: nobody is left to tell
@@ -46,7 +47,8 @@ class ErrorGroup(TyperGroup):
             if not isinstance(error, Int8Error | OSError):  # OSError: a full disk, a lost file
                 raise
             is_lost = isinstance(error, FileNotFoundError) and error.filename is None
-            typer.echo(f"error: {LOST_FOLDER if is_lost else error}", err=True)
+            message = LOST_FOLDER if is_lost else with_options(str(error))
+            typer.echo(f"error: {message}", err=True)
             code = UNMET if isinstance(error, CoverageError | AccuracyError) else FAILED
             raise typer.Exit(code) from error
 

@@ -11,6 +11,7 @@ import typer
 
 from relay_int8 import Address, Endpoint
 from relay_int8.cli.model import Cut, Inputs, Model, Params, import_options
+from relay_int8.cli.option_names import with_options
 from relay_int8.cli.options import (
     MAX_THREADS,
     AsJson,
@@ -223,7 +224,7 @@ def _print_kernels(kernels: NetworkKernels, console: Console, *, as_json: bool) 
     from relay_int8.cli.terminal import show, table
     from relay_int8.messages import few
 
-    reason = kernels.obstacle
+    reason = kernels.obstacle and with_options(kernels.obstacle)
     listed = kernels.listed(timed=reason is None)
     if as_json:
         values = [_values(kernel) for kernel in listed]

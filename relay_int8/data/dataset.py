@@ -212,8 +212,7 @@ def _open_path(
         if preprocessing is None:
             raise CalibrationError(
                 f"{path}: a folder of pictures, and nothing says how they become the input; give "
-                "--preprocess, or a Preprocessing in Python; raw, or Preprocessing(), for pixels "
-                "as they are"
+                "Preprocessing(...); Preprocessing() takes pixels as they are"
             )
         return PictureFolder(path, preprocessing)
     if preprocessing is not None:

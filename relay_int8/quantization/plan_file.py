@@ -40,7 +40,7 @@ def read_plan(path: Path | str) -> Plan:
         return Plan.from_json(text)
     except finite_json.MISREAD as error:
         raise RecordError(
-            f"{path}: not a plan of relay-int8 ({error}); sensitivity --plan writes one"
+            f"{path}: not a plan of relay-int8 ({error}); relay-int8 sensitivity --plan writes one"
         ) from error
 
 
@@ -70,8 +70,8 @@ def with_plan(config: QuantConfig, path: Path | str, mod: IRModule) -> QuantConf
     other = other_model(plan.model_hash, float_digest(reference))
     if other:
         raise RecordError(
-            f"{path}: {other}; run sensitivity --plan on this model, or take model_hash out of "
-            "the file to use its names all the same"
+            f"{path}: {other}; run relay-int8 sensitivity --plan on this model, or take "
+            "model_hash out of the file to use its names all the same"
         )
     try:
         annotate(reference, QuantConfig(exclude=plan.exclusions))

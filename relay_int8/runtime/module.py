@@ -188,7 +188,7 @@ class Module:
         if self.has_graph:
             raise ConfigError(
                 f"{self.path}: its kernels are launched together, as a CUDA graph; build it with "
-                "--no-cuda-graphs to time them one by one"
+                "BuildOptions(cuda_graphs=False) to time them one by one"
             )
         with self._running(None):
             arguments = self.arguments(inputs)
@@ -259,12 +259,12 @@ def _wrong_computer(manifest: Manifest) -> str | None:
     if manifest.machine != platform.machine():
         return (
             f"built for {manifest.machine}, this computer is {platform.machine()}; "
-            "build it again with a --target for this computer"
+            "build it again for this computer"
         )
     missing = lacking(manifest.cpu_flags)
     if missing:
         return (
             f"built for a CPU with {missing}, which this one lacks; "
-            "build it again with --target native on this computer"
+            "build it again on this computer, for target native"
         )
     return None

@@ -140,8 +140,8 @@ class Log:
         if (folder / TRIALS).exists():
             if not resume:
                 raise RecordError(
-                    f"{folder} holds trials already; --resume goes on with them, another --name "
-                    "starts anew"
+                    f"{folder} holds trials already; TuneOptions(resume=True) goes on with them, "
+                    "another tune(name=...) starts anew"
                 )
             _check(folder, manifest)
         self.trials = repair(folder)
@@ -247,9 +247,9 @@ def _check(folder: Path, manifest: LogManifest) -> None:
     for name in ("device", "multiprocessors", "network_digest", "target", "seed"):
         there, here = getattr(written, name), getattr(manifest, name)
         if reason is None and there != here:
-            reason = f"recorded with {name} {there}, now {here}; use another --name"
+            reason = f"recorded with {name} {there}, now {here}; use another tune(name=...)"
     if reason is None and written.kernels != manifest.kernels:
-        reason = "recorded with other versions of the templates; use another --name"
+        reason = "recorded with other versions of the templates; use another tune(name=...)"
     if reason:
         raise RecordError(f"{folder}: {reason}")
 

@@ -54,8 +54,9 @@ def format_of_name(path: Path) -> Format:
     ]
     if path.suffix == ".cache":
         raise ConfigError(
-            f"{path}: TensorRT and ONNX Runtime both name tables so; say which one with --to "
-            "tensorrt or --to onnxruntime-text"
+            f"{path}: TensorRT and ONNX Runtime both name tables so; say which one with "
+            "convert_table(target_format='tensorrt') or "
+            "convert_table(target_format='onnxruntime-text')"
         )
     if not matching:
         raise ConfigError(

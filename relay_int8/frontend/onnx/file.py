@@ -20,7 +20,7 @@ SIGNATURES = (
     (4, b"TFL3", "a TFLite model: its name ends in .tflite"),
     (0, b"<", "XML or HTML text: check the download"),
     (0, b"{", "JSON text: the name of an MXNet symbol ends in .json"),
-    (0, b"\x12\x01\0\0\0\0\0\0", "MXNet parameters: give the -symbol.json, with --params"),
+    (0, b"\x12\x01\0\0\0\0\0\0", "MXNet parameters: give the -symbol.json, which finds them"),
 )
 
 

@@ -43,6 +43,6 @@ def instead_of_artifact(path: Path) -> str | None:
     what = "is a model" if model == path else "is of an MXNet model"
     stem = model.name.removesuffix(SYMBOL) if model.name.endswith(SYMBOL) else model.stem
     return (
-        f"{path} {what}, and an artifact is expected: make one with relay-int8 quantize "
-        f"{model} --data IMAGES -o {stem}.ri8; inspect takes models too"
+        f"{path} {what}, and an artifact is expected: make one with relay_int8.compile_model, or "
+        f"with relay-int8 quantize {model} --data IMAGES -o {stem}.ri8"
     )

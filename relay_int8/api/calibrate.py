@@ -173,7 +173,10 @@ def _runner(
     recipe: CalibrationRecipe, scheduler: str | None, workers: int | None
 ) -> Iterator[Mapper]:
     if scheduler is not None and workers is not None:
-        raise ConfigError("give a scheduler or workers: a scheduler has workers of its own")
+        raise ConfigError(
+            "give calibrate_model(scheduler=...) or calibrate_model(workers=...): a scheduler has "
+            "workers of its own"
+        )
     if scheduler is None and workers is None:
         yield by_all_cores(recipe())
         return

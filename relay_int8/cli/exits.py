@@ -54,24 +54,36 @@ class ErrorGroup(TyperGroup):
 
 
 @contextmanager
-def telling_what_is_written(*paths: Path | None) -> Iterator[None]:
-    """Say, where Ctrl-C stops the run, which of the files that it writes are there already."""
-    before = {path: _stamp(path) for path in paths if path is not None}
+def telling_what_is_written(*paths: Path | None, partial: Path | None = None) -> Iterator[None]:
+    """Say, where Ctrl-C stops the run, which of the files that it writes are there already.
+
+    ``partial`` is what --resume goes on with: a file, or a folder with files of other runs too.
+    """
+    written = [path for path in paths if path is not None]
+    kept = [] if partial is None else [partial]
+    before = {path: _stamp(path) for path in (*written, *kept)}
     try:
         yield
     except KeyboardInterrupt:
-        written = [str(path) for path, stamp in before.items() if _stamp(path) != stamp]
-        typer.echo(f"stopped; written: {', '.join(written) or 'nothing'}", err=True)
+        names, resumable = (
+            ", ".join(str(path) for path in some if _stamp(path) != before[path])
+            for some in (written, kept)
+        )
+        said = f"; --resume goes on with {resumable}" if resumable else ""
+        typer.echo(f"stopped; written: {names or 'nothing'}{said}", err=True)
         raise
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from the one that was there before; None where there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns
+def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what tells a file, or those in a folder, from what was there before."""
+    stamps = []
+    for file in (path, *path.rglob("*")):
+        try:
+            status = file.stat()
+        except OSError:  # it is not there, or not any more
+            continue
+        stamps.append((str(file), status.st_ino, status.st_mtime_ns))
+    return tuple(sorted(stamps))
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def known_file(path: Path) -> Path:
 
 def _an_artifact(path: Path) -> Path:
     if advice := instead_of_artifact(path):
-        raise typer.BadParameter(advice)
+        raise typer.BadParameter(f"{advice}; inspect takes models too")
     return path
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from relay_int8 import Address, Endpoint
+from relay_int8.cli.exits import telling_what_is_written
 from relay_int8.cli.model import Cut, Inputs, Model, Params, import_options
 from relay_int8.cli.option_names import with_options
 from relay_int8.cli.options import (
@@ -28,7 +29,7 @@ from relay_int8.files import require_folder, require_outputs
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from relay_int8 import KernelToTune, NetworkKernels, TuneOptions
+    from relay_int8 import KernelToTune, NetworkKernels
 
 SEARCHES = ("xgb", "random", "grid")
 
@@ -141,6 +142,7 @@ def tune(
     rack = _rack(tracker, rpc, key)
     import relay_int8
     from relay_int8.cli.terminal import terminal
+    from relay_int8.cli.tuning_progress import tuning_report
 
     kernels = relay_int8.find_kernels(
         relay_int8.load_model(model, import_options(batch, inputs, params, cut)),
@@ -169,9 +171,12 @@ def tune(
         patience_s=patience,
     )
     console.print(f"{model}: {len(kernels)} kernels, {trials} trials, search {search}, seed {seed}")
-    folder = _measure(kernels, options, name, logs, console)
-    if page is not None:
-        relay_int8.write_tuning_page(folder, page)
+    with telling_what_is_written(page, partial=logs):
+        with tuning_report() as progress:
+            folder = relay_int8.tune(kernels, options, name=name, logs=logs, progress=progress)
+        console.print(f"{folder}", soft_wrap=True)
+        if page is not None:
+            relay_int8.write_tuning_page(folder, page)
     same: dict[str, object] = {
         "--target": target,
         "--threads": threads,
@@ -184,27 +189,6 @@ def tune(
     words += [text for name in cut or () for text in ("--cut", name)]
     words += ["--tuning-logs", str(folder), "--data", "IMAGES", "-o", f"{model.stem}.ri8"]
     console.print(f"next: relay-int8 quantize {shlex.join([str(model), *words])}", soft_wrap=True)
-
-
-def _measure(
-    kernels: NetworkKernels,
-    options: TuneOptions,
-    name: str | None,
-    logs: Path,
-    console: Console,
-) -> Path:
-    """Tune, and return the folder of the log; Ctrl-C ends the program with exit code 130."""
-    import relay_int8
-    from relay_int8.cli.tuning_progress import tuning_report
-
-    try:
-        with tuning_report() as report:
-            folder = relay_int8.tune(kernels, options, name=name, logs=logs, progress=report)
-    except KeyboardInterrupt:
-        console.print("stopped; what was measured is kept, --resume goes on with it")
-        raise typer.Exit(130) from None
-    console.print(f"{folder}", soft_wrap=True)
-    return folder
 
 
 def _rack(tracker: str | None, rpc: str | None, key: str) -> Endpoint | None:

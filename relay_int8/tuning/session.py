@@ -171,6 +171,7 @@ def _manifest(
         seed=options.seed,
         kernels={task.key: version(task.kernel(target)) for task in tasks},
         occurrences={task.key: task.occurrences for task in tasks},
+        layers={task.key: task.layers for task in tasks},
     )
 
 

@@ -334,3 +334,26 @@ assert "tvm" not in sys.modules and "onnx" not in sys.modules
 """
     root = Path(relay_int8.__file__).parents[1]
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, cwd=root)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("network.onnx", b"\x08\x07"),
+        ("network.tflite", b""),
+        ("network.pt2", b"PK\x05\x06" + bytes(18)),  # an empty zip
+        ("network.onnx", None),
+        ("network-symbol.json", b"{}"),
+    ],
+)
+def test_a_model_is_told_from_a_damaged_artifact(tmp_path, name, content):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    for read in (relay_int8.load, read_manifest):
+        with pytest.raises(ArtifactError, match=r"is a model, .* with relay_int8.compile_model, or"):
+            read(tmp_path / name)
+
+
+def test_a_folder_is_no_artifact(tmp_path):
+    with pytest.raises(ArtifactError, match="a folder; relay-int8 quantize writes artifacts"):
+        relay_int8.load(tmp_path)

@@ -23,16 +23,13 @@ from relay_int8.cli.options import (
     chosen_requantize,
 )
 from relay_int8.cli.serve import KEY_VARIABLE
-from relay_int8.cli.words import PRESET
+from relay_int8.cli.words import PRESET, SEARCHES, TARGETS, among
 from relay_int8.files import require_folder, require_outputs
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from relay_int8 import KernelToTune, NetworkKernels
-
-SEARCHES = ("xgb", "random", "grid")
-
 
 ListOnly = Annotated[
     bool, typer.Option("--list", help="Show what would be tuned, and measure nothing.")
@@ -44,7 +41,11 @@ Minutes = Annotated[
     float | None, typer.Option(min=0, help="Stop after this many minutes, even if trials are left.")
 ]
 Target = Annotated[
-    str, typer.Option(help="As for quantize; the device that measures has to be able to run it.")
+    str,
+    typer.Option(
+        help="As for quantize; the device that measures has to be able to run it.",
+        autocompletion=among(TARGETS),
+    ),
 ]
 Threads = Annotated[
     int | None,
@@ -58,7 +59,11 @@ UnsignedInput = Annotated[
     bool, typer.Option("--unsigned-input", help="The network's input is never negative.")
 ]
 SearchName = Annotated[
-    str, typer.Option(help=f"How to choose what to measure: {', '.join(SEARCHES)}.")
+    str,
+    typer.Option(
+        help=f"How to choose what to measure: {', '.join(SEARCHES)}.",
+        autocompletion=among(SEARCHES),
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=1, help="Seed of the search.")]
 LogName = Annotated[

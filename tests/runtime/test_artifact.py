@@ -350,7 +350,9 @@ def test_a_model_is_told_from_a_damaged_artifact(tmp_path, name, content):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     for read in (relay_int8.load, read_manifest):
-        with pytest.raises(ArtifactError, match=r"is a model, .* with relay_int8.compile_model, or"):
+        with pytest.raises(
+            ArtifactError, match=r"is a model, .* with relay_int8.compile_model, or"
+        ):
             read(tmp_path / name)
 
 

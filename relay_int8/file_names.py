@@ -46,3 +46,10 @@ def instead_of_artifact(path: Path) -> str | None:
         f"{path} {what}, and an artifact is expected: make one with relay_int8.compile_model, or "
         f"with relay-int8 quantize {model} --data IMAGES -o {stem}.ri8"
     )
+
+
+def absent(path: Path) -> str:
+    """Say what is there in place of a file."""
+    if path.is_dir():
+        return "a folder"
+    return "a link to nothing" if path.is_symlink() else "no such file"

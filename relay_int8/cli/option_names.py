@@ -26,7 +26,11 @@ NAMED = {
 }
 """Options that do not have the name of Python's setting."""
 
-WHOLE = {"Preprocessing(...)": "--preprocess", "Preprocessing()": "--preprocess raw"}
+WHOLE = {
+    "Preprocessing()": "--preprocess raw",
+    "Preprocessing(...)": "--preprocess",
+    "Preprocessing(channels='L')": '--preprocess of a file with channels = "L"',
+}
 """Options that stand for a whole object."""
 
 OWNERS = (

@@ -14,7 +14,7 @@ from relay_int8.files import write_atomic
 from relay_int8.graph import dataflow
 from relay_int8.graph.digest import float_digest
 from relay_int8.graph.plan import Plan
-from relay_int8.messages import other_model
+from relay_int8.messages import other_model, unreadable
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 
@@ -35,7 +35,7 @@ def read_plan(path: Path | str) -> Plan:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: cannot be read as a plan: {error}") from error
+        raise RecordError(f"{path}: cannot be read as a plan: {unreadable(error)}") from error
     try:
         return Plan.from_json(text)
     except finite_json.MISREAD as error:

@@ -31,8 +31,9 @@ import numpy as np
 from relay_int8 import finite_json
 from relay_int8.argument_types import checked
 from relay_int8.errors import ArtifactError
-from relay_int8.file_names import instead_of_artifact
+from relay_int8.file_names import absent, instead_of_artifact
 from relay_int8.files import write_atomic
+from relay_int8.messages import unreadable
 from relay_int8.runtime.aligned_zip import content_begin, zip_bytes
 from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
 from relay_int8.runtime.module import Module
@@ -95,7 +96,10 @@ def save_artifact(
     try:
         write_atomic(path, zip_bytes(members, aligned=WEIGHTS))
     except OSError as error:
-        raise ArtifactError(f"{path}: cannot be written: {error}") from error
+        lost = (
+            f"there is no folder {path.parent}" if not path.parent.is_dir() else unreadable(error)
+        )
+        raise ArtifactError(f"{path}: cannot be written: {lost}") from error
     return manifest
 
 
@@ -212,10 +216,9 @@ def extract(path: Path | str, library: Path | None, weights: Path | None = None)
 def _checked(path: Path, library: Path | None) -> tuple[Manifest, Array]:
     """Return the manifest and the bytes of the weights, hashes checked; write the library."""
     if not path.is_file():
-        what = "a folder" if path.is_dir() else "no such file"
         raise ArtifactError(
             instead_of_artifact(path)
-            or f"{path}: {what}; relay-int8 quantize writes artifacts (.ri8)"
+            or f"{path}: {absent(path)}; relay-int8 quantize writes artifacts (.ri8)"
         )
     try:
         # One open file: what is mapped is what was hashed, whatever happens to the path.

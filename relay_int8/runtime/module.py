@@ -5,7 +5,6 @@ Needs the TVM runtime alone, see :mod:`relay_int8.runtime.tvm_runtime`.
 
 from __future__ import annotations
 
-import copy
 import platform
 import threading
 import time
@@ -80,9 +79,17 @@ class Module:
         )
         return f"<Module {self.path.name}: {takes} -> {gives}; {self.manifest.machine}>"
 
+    def __reduce__(self) -> str:
+        """Refuse to be copied or sent to another process."""
+        raise ArtifactError(
+            f"{self.path}: a loaded network is neither copied nor pickled; load the artifact "
+            "again, in the other process too"
+        )
+
     def twin(self) -> Module:
         """Return the network once more, to run at the same time; on a CPU they share constants."""
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
         twin._turn = threading.Lock()
         with self._explained():
             twin._execution = started(self._library, self.device, self._weights)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from importlib import import_module
@@ -20,6 +21,7 @@ from relay_int8.field_types import fits
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
 MOST_BYTES = 255  # of a part of a path, on the file systems of Linux, macOS and Windows
+ANY_ARRAY = "ndarray[tuple[Any, ...], dtype[Any]]"
 BOOLS = ("bool", "bool_")  # Python's and NumPy's, which is not imported for it
 NUMBERS: Mapping[type, type] = {int: Integral, float: Real}
 
@@ -53,7 +55,8 @@ def _checked(function: Callable[..., Any], title: str) -> Callable[..., Any]:
                 continue
             fault = _fault(value, known.annotation, names)
             if fault:
-                raise ConfigError(f"{title}: {name} is {fault}; expected {known.annotation}")
+                expected = _readable(known.annotation, names)
+                raise ConfigError(f"{title}: {name} is {fault}; expected {expected}")
         return function(*args, **kwargs)
 
     return _call
@@ -73,6 +76,16 @@ def _fault(value: Any, annotation: str, names: dict[str, Any]) -> str | None:
 
 def _parts(path: str) -> tuple[str, ...]:
     return Path(path.encode(errors="replace").decode()).parts
+
+
+def _readable(annotation: str, names: dict[str, Any]) -> str:
+    """Return an annotation; where it has a name of no class, as what that name stands for."""
+    whole = re.sub(r"\b(\w+\.)+", "", str(_evaluated(annotation, names))).replace(
+        ANY_ARRAY, "ndarray"
+    )
+    is_alias = not set(re.findall(r"\w+", annotation)) <= {*re.findall(r"\w+", whole)}
+    is_known = " | " in whole.removeprefix("Any | ") or "Any" not in whole  # Any: of no public type
+    return whole if is_alias and is_known else annotation
 
 
 def _evaluated(annotation: str, names: dict[str, Any]) -> Any:
@@ -100,7 +113,10 @@ def _fits_part(value: Any, expected: Any) -> bool:
         return type(value).__name__ in BOOLS or (_is_number(value, Integral) and value in (0, 1))
     if expected is Path:
         return isinstance(value, str | os.PathLike)  # a call that takes paths alone makes one
-    is_known = isinstance(expected, type) and not getattr(expected, "_is_protocol", False)
+    is_abstract = getattr(expected, "_is_protocol", False)
+    is_known = isinstance(expected, type) and (
+        not is_abstract or getattr(expected, "_is_runtime_protocol", False)
+    )
     return not is_known or isinstance(value, expected)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -61,6 +61,8 @@ def _fits_part(value: Any, expected: Any) -> bool:
         return value in arguments
     if origin is tuple:
         return isinstance(value, tuple) and _fit_all(value, arguments)
+    if origin is Sequence:  # of JSON a list
+        return isinstance(value, list | tuple) and _fit_all(tuple(value), (*arguments, ...))
     if isinstance(expected, type) and dataclasses.is_dataclass(expected):
         if not isinstance(value, expected):
             return False

@@ -22,7 +22,7 @@ def instead_of_model(path: Path) -> str | None:
     if path.suffix == ".params":
         return (
             f"{path} holds the weights of an MXNet model alone: give its graph, {symbol}, which "
-            "finds them, or names them with --params"
+            "finds them, or takes them as ImportOptions(params=...)"
         )
     return f"{path} is the prefix of an MXNet model: give its graph, {symbol}"
 
@@ -43,6 +43,13 @@ def instead_of_artifact(path: Path) -> str | None:
     what = "is a model" if model == path else "is of an MXNet model"
     stem = model.name.removesuffix(SYMBOL) if model.name.endswith(SYMBOL) else model.stem
     return (
-        f"{path} {what}, and an artifact is expected: make one with relay-int8 quantize "
-        f"{model} --data IMAGES -o {stem}.ri8; inspect takes models too"
+        f"{path} {what}, and an artifact is expected: make one with relay_int8.compile_model, or "
+        f"with relay-int8 quantize {model} --data IMAGES -o {stem}.ri8"
     )
+
+
+def absent(path: Path) -> str:
+    """Say what is there in place of a file."""
+    if path.is_dir():
+        return "a folder"
+    return "a link to nothing" if path.is_symlink() else "no such file"

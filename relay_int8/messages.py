@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 SHOWN = 5  # names of a list; what a reader takes in at a glance
+PIXELS = ("uint8", "float32")
+"""Types of a picture's pixels, and of a network that expects them normalized."""
 DIGITS = 12  # digits of a hash, wherever one is printed
 
 
@@ -54,3 +56,25 @@ def outside(array: np.ndarray[Any, Any], valid: tuple[int, int] | None) -> str |
         f"integers from {low} to {high} given, from {valid[0]} to {valid[1]} expected: the network "
         "reads a table at them"
     )
+
+
+def unreadable(error: Exception) -> str:
+    """Say why a text file cannot be read, in place of what Python says of it.
+
+    Examples
+    --------
+    >>> unreadable(FileNotFoundError(2, "No such file or directory", "x.json"))
+    'no such file or directory'
+    >>> unreadable(UnicodeDecodeError("utf-8", b"PK", 0, 1, "invalid start byte"))
+    'it is no text'
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text"
+    said = str(getattr(error, "strerror", None) or error)
+    return said[:1].lower() + said[1:]
+
+
+def misfit_of_type(found: str, expected: str) -> str:
+    """Say that an array has another type than a network's input, and what to do."""
+    scale = ", and scale pixels as in training" if (found, expected) == PIXELS else ""
+    return f"{expected} expected; convert it with .astype{scale}"

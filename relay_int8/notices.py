@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,8 +28,11 @@ def notice(text: str) -> None:
 
 
 @contextmanager
-def printed_notices() -> Iterator[None]:
-    """Print notices as lines on standard error, each once; other warnings are left as they are."""
+def printed_notices(wording: Callable[[str], str] = str) -> Iterator[None]:
+    """Print notices as lines on standard error, each once; other warnings are left as they are.
+
+    ``wording`` gives a notice's text as it is to be printed.
+    """
     told: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", Notice)
@@ -42,7 +45,7 @@ def printed_notices() -> Iterator[None]:
                 others(message, category, *where, **more)
             elif str(message) not in told:
                 told.add(str(message))
-                print(f"note: {message}", file=sys.stderr, flush=True)
+                print(f"note: {wording(str(message))}", file=sys.stderr, flush=True)
 
         warnings.showwarning = _show
         yield

@@ -88,6 +88,29 @@ def test_what_an_annotation_may_mean_is_taken(name, values):
     assert call("x")
 
 
+def test_names_of_types_are_spelled_out():
+    count: Any = 7
+    with pytest.raises(ConfigError, match=r"expected Mapping\[str, Sequence\[int\]\]$"):
+        relay_int8.ImportOptions(inputs=count)
+    with pytest.raises(ConfigError, match=r"expected tuple\[int, int\] \| None$"):
+        relay_int8.Preprocessing(crop=count)
+    with pytest.raises(ConfigError, match=r"expected str \| Path \| ndarray \| .* Reader \| Cal"):
+        relay_int8.compile_model("m.onnx", count, "m.ri8")
+    with pytest.raises(
+        ConfigError, match=r"infos is 'x.ri8' \(str\); expected Sequence\[TensorInfo"
+    ):
+        relay_int8.random_inputs("x.ri8")
+
+
+def test_a_reader_of_onnxruntime_is_data():
+    class Reader:
+        def get_next(self) -> None:
+            return None
+
+    with pytest.raises(relay_int8.Int8Error, match=r"m\.onnx: no such file"):
+        relay_int8.compile_model("m.onnx", Reader(), "m.ri8")
+
+
 def test_classes_of_options_and_public_calls():
     count: Any = "7"
     model: Any = "m.onnx"

@@ -1,6 +1,6 @@
 """Records that files filled: which values their fields may have."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,10 +26,12 @@ class Record:
     kind: Literal["a", "b"] = "a"
     bytes_by_kind: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def test_values_of_their_types():
     part = Part(name="x", shape=(1, 2))
+    require_types(Record(names={"a": ["x"], "b": (), "c": ("x", "y")}))
     require_types(
         Record(parts=(part,), share=1, count=3, bytes_by_kind={"a": 1}, settings={"a": []})
     )
@@ -50,6 +52,9 @@ def test_values_of_their_types():
         ({"kind": "c"}, "kind"),
         ({"bytes_by_kind": {"a": "1"}}, "bytes_by_kind"),
         ({"settings": 3}, "settings"),
+        ({"names": {"a": 3}}, "names"),
+        ({"names": {"a": "xy"}}, "names"),
+        ({"names": {"a": ["x", 3]}}, "names"),
     ],
 )
 def test_values_of_others(values, name):

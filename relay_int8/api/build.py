@@ -16,7 +16,7 @@ from relay_int8.api.quantize import Quantized
 from relay_int8.argument_types import checked
 from relay_int8.compiler.build import Built, check_float16, compile_module
 from relay_int8.compiler.target import Destination, resolve, resolve_target
-from relay_int8.errors import ConfigError, RecordError
+from relay_int8.errors import ArtifactError, ConfigError, RecordError
 from relay_int8.files import require_space
 from relay_int8.graph.batch import with_open_batch
 from relay_int8.graph.interface import of_any_batch, of_pixels
@@ -119,6 +119,10 @@ class Artifact:
             f"<Artifact of {self.quantized.model.name} for {self.manifest.machine} ({kind}): "
             f"{len(self.built.calls)} kernels, {self.report!r}>"
         )
+
+    def __reduce__(self) -> str:
+        """Refuse to be pickled: machine code is kept in files."""
+        raise ArtifactError("an artifact is not pickled; write it with save, and load the file")
 
     @cached_property
     def library(self) -> bytes:

@@ -102,8 +102,8 @@ def calibrate_model(
     require_outputs(output, read=(model, imports.params))
     require_ranges_alone(
         config,
-        "a table holds ranges alone; give the images to quantize, whose --save-table writes the "
-        "ranges that its tools find",
+        "a table holds ranges alone; give the images to quantize, whose "
+        "compile_model(save_table=...) writes the ranges that its tools find",
     )
     reference = normalize()(load_model(model, imports).module)
     images = open_images(open_inputs(reference), data, preprocessing)
@@ -173,7 +173,10 @@ def _runner(
     recipe: CalibrationRecipe, scheduler: str | None, workers: int | None
 ) -> Iterator[Mapper]:
     if scheduler is not None and workers is not None:
-        raise ConfigError("give --scheduler or --workers: a scheduler has workers of its own")
+        raise ConfigError(
+            "give calibrate_model(scheduler=...) or calibrate_model(workers=...): a scheduler has "
+            "workers of its own"
+        )
     if scheduler is None and workers is None:
         yield by_all_cores(recipe())
         return

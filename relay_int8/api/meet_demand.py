@@ -178,7 +178,7 @@ def require_halves(images: Dataset) -> None:
     if len(list(islice(images, 2))) < 2:
         raise ConfigError(
             "a demand is measured on every second calibration image, and there is one alone; give "
-            "more, or images to measure on (--eval-data, Demand.data)"
+            "more, or images to measure on, as Demand(data=...)"
         )
 
 

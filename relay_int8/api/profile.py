@@ -108,7 +108,8 @@ def _check(path: str | Path, manifest: Manifest, batch: int) -> None:
         raise ConfigError(
             f"{path}: runs on a GPU, whose time a profile cannot take apart: there is no clock of "
             "its workers, and its peak and bandwidth are not measured; bench times whole runs, "
-            "Module.profile the kernels of an artifact built with --no-cuda-graphs"
+            "Module.profile the kernels of an artifact built with "
+            "BuildOptions(cuda_graphs=False)"
         )
 
 

@@ -262,7 +262,7 @@ def _tried(
     if not isinstance(source, Dataset):
         raise ConfigError(
             f"{demand} is demanded, and ranges come from a table: there are no images to measure "
-            "on; give some (--eval-data, Demand.data)"
+            "on; give some, as Demand(data=...)"
         )
     require_halves(source)
     trial = DemandTrial(model.module, demand, source, held_out=True)
@@ -279,8 +279,8 @@ def _opened(
         )
     if data is None and not model.is_quantized:
         raise ConfigError(
-            "the model is in float: give calibration images (--data) or a calibration table "
-            "(--table)"
+            "the model is in float: give calibration images or a calibration table, as "
+            "quantize(data=...)"
         )
     if data is None or isinstance(data, CalibrationTable):
         return data

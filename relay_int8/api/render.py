@@ -81,7 +81,8 @@ def plot_layers(source: str | Path, output: str | Path) -> None:
     traces = layer_traces(report)
     if not traces:
         raise ConfigError(
-            f"{source}: no layer was compared with FP32; quantize with images and --samples"
+            f"{source}: no layer was compared with FP32; quantize with images and "
+            "compile_model(samples=8)"
         )
     write_picture(output, report.model, LAYERS, traces)
 
@@ -123,7 +124,9 @@ def plot_tensor(
         )
     entry = entries[tensor]
     if entry.histogram is None:
-        raise ConfigError(f"{source}: it holds no counts; calibrate with --keep-histograms")
+        raise ConfigError(
+            f"{source}: it holds no counts; calibrate with calibrate_model(keep_histograms=True)"
+        )
     index = figures.index(figure)
     traces = tensor_traces(entry, alternatives(entry))[index]
     write_picture(output, tensor, TENSOR[index], traces)

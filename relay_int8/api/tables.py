@@ -176,7 +176,8 @@ def convert_table(
     if model is None and (form.name == NCNN) != (source_form.name == NCNN):
         raise ConfigError(
             f"{source}: {source_form.name} found, {form.name} is to be written: a table of ncnn "
-            "lists layers, others list tensors; give --model, which has the input of each layer"
+            "lists layers, others list tensors; give convert_table(model=...), which has the input "
+            "of each layer"
         )
     notes_of_source = len(exchange.table.notes)
     if model is not None:

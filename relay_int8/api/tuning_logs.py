@@ -24,6 +24,10 @@ class TunedKernel:
     ----------
     kernel
         What it computes, as reports name it.
+    template
+        Name of its schedule template.
+    layers
+        The tensors that it computes; none in logs of earlier versions.
     calls
         How often the network calls it.
     trials
@@ -35,6 +39,8 @@ class TunedKernel:
     """
 
     kernel: str
+    template: str
+    layers: tuple[str, ...]
     calls: int
     trials: int
     default_us: float
@@ -146,6 +152,8 @@ def _kernel(manifest: LogManifest, key: str, trials: Sequence[Trial]) -> TunedKe
     task = task_of(manifest, key)
     return TunedKernel(
         kernel=task.title,
+        template=task.template,
+        layers=task.layers,
         calls=task.occurrences,
         trials=len(trials),
         default_us=best.default_s * 1e6,

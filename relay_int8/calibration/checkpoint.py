@@ -69,7 +69,8 @@ class Checkpoint:
         if running is None:
             raise CalibrationError(
                 f"{self.path}: made with another model, other data or other settings, or on a CPU "
-                "of another kind; give the same ones, or calibrate anew without --resume"
+                "of another kind; give the same ones, or calibrate anew without "
+                "calibrate_model(resume=True)"
             )
         return running
 

@@ -25,8 +25,8 @@ try:
     from distributed.scheduler import KilledWorker
 except ImportError as error:  # an extra: a single process does without
     raise ConfigError(
-        f"Dask is not installed ({error}); pip install 'relay-int8[cluster]', or leave out "
-        "--workers and --scheduler"
+        f"Dask is not installed ({error}); pip install 'relay-int8[cluster]', or calibrate "
+        "without workers and scheduler"
     ) from error
 
 PLUGIN = "relay-int8-calibration"

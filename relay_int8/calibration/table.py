@@ -15,7 +15,7 @@ from relay_int8.calibration.channels import Factors
 from relay_int8.calibration.entry import Entry
 from relay_int8.errors import CalibrationError
 from relay_int8.files import write_atomic
-from relay_int8.messages import few, other_model
+from relay_int8.messages import few, other_model, unreadable
 from relay_int8.numerics.qparams import PlannedScheme, resolve_scheme
 
 FORMAT = "relay-int8 calibration table"
@@ -132,7 +132,7 @@ class CalibrationTable:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise CalibrationError(
-                f"{path}: cannot be read as a calibration table: {error}"
+                f"{path}: cannot be read as a calibration table: {unreadable(error)}"
             ) from error
         try:
             return cls.from_json(text)

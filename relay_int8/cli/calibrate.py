@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from relay_int8.cli.exits import telling_what_is_written
 from relay_int8.cli.model import Cut, Inputs, Model, Params, import_options
 from relay_int8.cli.options import Batch, Data, Exclude, Method, Preprocess, Preset
 from relay_int8.cli.words import METHOD, PRESET
@@ -62,7 +61,8 @@ def calibrate(
     console.print(f"{model} -> {output}", soft_wrap=True)
     where = scheduler or (f"{workers} processes" if workers else "this process")
     console.print(f"preset: {preset}; method: {method}; on: {where}", soft_wrap=True)
-    with progress_report() as progress, _telling_what_is_kept(output):
+    partial = output.with_name(f"{output.name}.partial")
+    with telling_what_is_written(output, partial=partial), progress_report() as progress:
         table = relay_int8.calibrate_model(
             model,
             data,
@@ -82,19 +82,3 @@ def calibrate(
     console.print(f"{len(table.entries)} tensors from {table.images} images")
     for note in table.notes:
         console.print(note, soft_wrap=True)
-
-
-@contextmanager
-def _telling_what_is_kept(output: Path) -> Iterator[None]:
-    """Say, where Ctrl-C stops the run, whether another one can go on from there."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        partial = output.with_name(f"{output.name}.partial")
-        kept = (
-            f"{partial} is kept, --resume goes on with it"
-            if partial.exists()
-            else "nothing is kept"
-        )
-        typer.echo(f"stopped; {kept}", err=True)
-        raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from relay_int8.cli.words import METRICS
+from relay_int8.cli.words import METRICS, among
 
 if TYPE_CHECKING:
     from relay_int8 import Demand, ImageLabels
@@ -23,6 +23,7 @@ MetricName = Annotated[
         "--metric",
         help="What --preset auto goes by, before decibels, and what --max-drop is of: top-1 or "
         "mean-iou (of a segmentation), which need --labels, or agreement with FP32's classes.",
+        autocompletion=among(METRICS),
         rich_help_panel=ACCURACY,
     ),
 ]

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from relay_int8.cli.option_names import with_options
 from relay_int8.errors import AccuracyError, CoverageError, Int8Error
 from relay_int8.notices import printed_notices
 
@@ -33,7 +34,7 @@ class ErrorGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that ``ctx`` holds."""
         try:
-            with _interruptions() as noted, printed_notices():
+            with _interruptions() as noted, printed_notices(with_options):
                 return super().invoke(ctx)
         except (BrokenPipeError, typer.Exit):
             raise  # the reader of a pipe has gone: nobody is left to tell
@@ -46,30 +47,43 @@ class ErrorGroup(TyperGroup):
             if not isinstance(error, Int8Error | OSError):  # OSError: a full disk, a lost file
                 raise
             is_lost = isinstance(error, FileNotFoundError) and error.filename is None
-            typer.echo(f"error: {LOST_FOLDER if is_lost else error}", err=True)
+            message = LOST_FOLDER if is_lost else with_options(str(error))
+            typer.echo(f"error: {message}", err=True)
             code = UNMET if isinstance(error, CoverageError | AccuracyError) else FAILED
             raise typer.Exit(code) from error
 
 
 @contextmanager
-def telling_what_is_written(*paths: Path | None) -> Iterator[None]:
-    """Say, where Ctrl-C stops the run, which of the files that it writes are there already."""
-    before = {path: _stamp(path) for path in paths if path is not None}
+def telling_what_is_written(*paths: Path | None, partial: Path | None = None) -> Iterator[None]:
+    """Say, where Ctrl-C stops the run, which of the files that it writes are there already.
+
+    ``partial`` is what --resume goes on with: a file, or a folder with files of other runs too.
+    """
+    written = [path for path in paths if path is not None]
+    kept = [] if partial is None else [partial]
+    before = {path: _stamp(path) for path in (*written, *kept)}
     try:
         yield
     except KeyboardInterrupt:
-        written = [str(path) for path, stamp in before.items() if _stamp(path) != stamp]
-        typer.echo(f"stopped; written: {', '.join(written) or 'nothing'}", err=True)
+        names, resumable = (
+            ", ".join(str(path) for path in some if _stamp(path) != before[path])
+            for some in (written, kept)
+        )
+        said = f"; --resume goes on with {resumable}" if resumable else ""
+        typer.echo(f"stopped; written: {names or 'nothing'}{said}", err=True)
         raise
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from the one that was there before; None where there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns
+def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what tells a file, or those in a folder, from what was there before."""
+    stamps = []
+    for file in (path, *path.rglob("*")):
+        try:
+            status = file.stat()
+        except OSError:  # it is not there, or not any more
+            continue
+        stamps.append((str(file), status.st_ino, status.st_mtime_ns))
+    return tuple(sorted(stamps))
 
 
 @contextmanager

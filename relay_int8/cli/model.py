@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from relay_int8 import ImportOptions
+from relay_int8.cli.option_names import with_options
 from relay_int8.file_names import instead_of_artifact, instead_of_model
 
 ARTIFACT = ".ri8"
@@ -26,13 +27,13 @@ def _a_model(path: Path) -> Path:
 def known_file(path: Path) -> Path:
     """Refuse parts of an MXNet model, and say which file to give; others are checked later."""
     if advice := instead_of_model(path):
-        raise typer.BadParameter(advice)
+        raise typer.BadParameter(with_options(advice))
     return path
 
 
 def _an_artifact(path: Path) -> Path:
     if advice := instead_of_artifact(path):
-        raise typer.BadParameter(advice)
+        raise typer.BadParameter(f"{advice}; inspect takes models too")
     return path
 
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from relay_int8.cli.words import METHOD, METHODS, PREPARATIONS, PRESETS, ROUNDINGS, Requantize
+from relay_int8.cli.words import (
+    METHOD,
+    METHODS,
+    PREPARATIONS,
+    PRESETS,
+    REQUANTIZE,
+    ROUNDINGS,
+    Requantize,
+    among,
+)
 from relay_int8.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,16 +43,25 @@ Preprocess = Annotated[
     str | None,
     typer.Option(
         help=f"How pictures become the input: {', '.join(PREPARATIONS)}, or a .json or .toml file "
-        "with any of resize, crop, scale, mean, deviation, channels, layout."
+        "with any of resize, crop, scale, mean, deviation, channels, layout.",
+        autocompletion=among(PREPARATIONS),
     ),
 ]
 Preset = Annotated[
     str,
-    typer.Option(help=f"Scheme of the integers: {', '.join(PRESETS)}.", rich_help_panel=INTEGERS),
+    typer.Option(
+        help=f"Scheme of the integers: {', '.join(PRESETS)}.",
+        autocompletion=among(PRESETS),
+        rich_help_panel=INTEGERS,
+    ),
 ]
 Method = Annotated[
     str,
-    typer.Option(help=f"How ranges are chosen: {', '.join(METHODS)}.", rich_help_panel=INTEGERS),
+    typer.Option(
+        help=f"How ranges are chosen: {', '.join(METHODS)}.",
+        autocompletion=among(METHODS),
+        rich_help_panel=INTEGERS,
+    ),
 ]
 Exclude = Annotated[
     list[str] | None,
@@ -66,6 +84,7 @@ RequantizeName = Annotated[
         "--requantize",
         help="How int32 sums become 8-bit integers: float (float32 multipliers) or fixed (integer "
         "multipliers and shifts, for devices without floats).",
+        autocompletion=among(REQUANTIZE),
         rich_help_panel=INTEGERS,
     ),
 ]
@@ -75,6 +94,7 @@ RoundingName = Annotated[
         "--rounding",
         help=f"Rounding with --requantize fixed: {', '.join(ROUNDINGS)}; {ROUNDINGS[0]} if not "
         "given.",
+        autocompletion=among(ROUNDINGS),
         rich_help_panel=INTEGERS,
     ),
 ]
@@ -105,7 +125,7 @@ def chosen_requantize(name: str, rounding: str | None) -> Requantize:
     typer.BadParameter
         If there is no such one, or a rounding of float multipliers is asked for.
     """
-    if name not in ("float", "fixed"):
+    if name not in REQUANTIZE:
         raise typer.BadParameter(f"--requantize {name}: float or fixed is expected")
     if name == "float":
         if rounding is not None:

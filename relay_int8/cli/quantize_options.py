@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from relay_int8.cli.options import INTEGERS, MAX_THREADS
+from relay_int8.cli.words import PIXELS, TARGETS, TOOLS, among
 
 TARGET = "For the target"
 FILES = "Report and files"
@@ -20,6 +21,7 @@ RawPixels = Annotated[
     typer.Option(
         help="Make an artifact that takes raw uint8 pictures, nchw or nhwc, and prepares them "
         "itself; needs --preprocess.",
+        autocompletion=among(PIXELS),
         rich_help_panel=TARGET,
     ),
 ]
@@ -27,7 +29,8 @@ Target = Annotated[
     str,
     typer.Option(
         help="Where it will run: native, x86-vnni, x86-avx2, x86, aarch64, cuda, or a TVM "
-        "target as JSON. The integers are the same everywhere."
+        "target as JSON. The integers are the same everywhere.",
+        autocompletion=among(TARGETS),
     ),
 ]
 Architectures = Annotated[
@@ -73,6 +76,7 @@ ToolSettings = Annotated[
     list[str] | None,
     typer.Option(
         help="Setting of an accuracy tool, such as equalization=smooth; may be repeated.",
+        autocompletion=among(TOOLS),
         rich_help_panel=INTEGERS,
     ),
 ]

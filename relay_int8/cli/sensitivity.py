@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from relay_int8.cli.exits import unmet
+from relay_int8.cli.exits import telling_what_is_written, unmet
 from relay_int8.cli.model import Cut, Inputs, Model, Params, import_options
 from relay_int8.cli.options import AsJson, Data, Method, Preprocess, Preset
 from relay_int8.cli.words import METHOD, PRESET
@@ -67,7 +67,7 @@ def sensitivity(
     require_outputs(plan, report, read=(model, data, params))
     recipe = named_preprocessing(preprocess)
     imported = relay_int8.load_model(model, import_options(1, input_shape, params, cut))
-    with progress_report() as progress:
+    with telling_what_is_written(plan, report), progress_report() as progress:
         analysis = relay_int8.analyze_layers(
             imported,
             data,

@@ -12,7 +12,7 @@ from relay_int8.cli.exits import unmet
 from relay_int8.cli.help_page import GroupedCommand
 from relay_int8.cli.model import Cut, Inputs, Params, import_options
 from relay_int8.cli.options import AsJson, Exclude, Preset
-from relay_int8.cli.words import FORMATS, PRESET
+from relay_int8.cli.words import FORMATS, PRESET, among
 from relay_int8.files import require_outputs
 
 if TYPE_CHECKING:
@@ -27,7 +27,10 @@ Model = Annotated[
     Path | None,
     typer.Option(help="Model to fit the table to: names, types and channels are checked."),
 ]
-Form = Annotated[str | None, typer.Option(help=f"Format, if not recognized: {NAMES}.")]
+Form = Annotated[
+    str | None,
+    typer.Option(help=f"Format, if not recognized: {NAMES}.", autocompletion=among(FORMATS)),
+]
 
 
 @table.command()
@@ -41,10 +44,16 @@ def convert(
     cut: Cut = None,
     params: Params = None,
     source_format: Annotated[
-        str | None, typer.Option("--from", help="Format of the first table, if not recognized.")
+        str | None,
+        typer.Option(
+            "--from",
+            help="Format of the first table, if not recognized.",
+            autocompletion=among(FORMATS),
+        ),
     ] = None,
     target_format: Annotated[
-        str | None, typer.Option("--to", help=f"Format to write: {NAMES}.")
+        str | None,
+        typer.Option("--to", help=f"Format to write: {NAMES}.", autocompletion=among(FORMATS)),
     ] = None,
 ) -> None:
     """Write a calibration table in another tool's format, and say what that format cannot carry.

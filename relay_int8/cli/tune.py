@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from relay_int8 import Address, Endpoint
+from relay_int8.cli.exits import telling_what_is_written
 from relay_int8.cli.model import Cut, Inputs, Model, Params, import_options
+from relay_int8.cli.option_names import with_options
 from relay_int8.cli.options import (
     MAX_THREADS,
     AsJson,
@@ -21,16 +23,13 @@ from relay_int8.cli.options import (
     chosen_requantize,
 )
 from relay_int8.cli.serve import KEY_VARIABLE
-from relay_int8.cli.words import PRESET
+from relay_int8.cli.words import PRESET, SEARCHES, TARGETS, among
 from relay_int8.files import require_folder, require_outputs
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from relay_int8 import KernelToTune, NetworkKernels, TuneOptions
-
-SEARCHES = ("xgb", "random", "grid")
-
+    from relay_int8 import KernelToTune, NetworkKernels
 
 ListOnly = Annotated[
     bool, typer.Option("--list", help="Show what would be tuned, and measure nothing.")
@@ -42,7 +41,11 @@ Minutes = Annotated[
     float | None, typer.Option(min=0, help="Stop after this many minutes, even if trials are left.")
 ]
 Target = Annotated[
-    str, typer.Option(help="As for quantize; the device that measures has to be able to run it.")
+    str,
+    typer.Option(
+        help="As for quantize; the device that measures has to be able to run it.",
+        autocompletion=among(TARGETS),
+    ),
 ]
 Threads = Annotated[
     int | None,
@@ -56,7 +59,11 @@ UnsignedInput = Annotated[
     bool, typer.Option("--unsigned-input", help="The network's input is never negative.")
 ]
 SearchName = Annotated[
-    str, typer.Option(help=f"How to choose what to measure: {', '.join(SEARCHES)}.")
+    str,
+    typer.Option(
+        help=f"How to choose what to measure: {', '.join(SEARCHES)}.",
+        autocompletion=among(SEARCHES),
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=1, help="Seed of the search.")]
 LogName = Annotated[
@@ -140,6 +147,7 @@ def tune(
     rack = _rack(tracker, rpc, key)
     import relay_int8
     from relay_int8.cli.terminal import terminal
+    from relay_int8.cli.tuning_progress import tuning_report
 
     kernels = relay_int8.find_kernels(
         relay_int8.load_model(model, import_options(batch, inputs, params, cut)),
@@ -168,9 +176,12 @@ def tune(
         patience_s=patience,
     )
     console.print(f"{model}: {len(kernels)} kernels, {trials} trials, search {search}, seed {seed}")
-    folder = _measure(kernels, options, name, logs, console)
-    if page is not None:
-        relay_int8.write_tuning_page(folder, page)
+    with telling_what_is_written(page, partial=logs):
+        with tuning_report() as progress:
+            folder = relay_int8.tune(kernels, options, name=name, logs=logs, progress=progress)
+        console.print(f"{folder}", soft_wrap=True)
+        if page is not None:
+            relay_int8.write_tuning_page(folder, page)
     same: dict[str, object] = {
         "--target": target,
         "--threads": threads,
@@ -183,27 +194,6 @@ def tune(
     words += [text for name in cut or () for text in ("--cut", name)]
     words += ["--tuning-logs", str(folder), "--data", "IMAGES", "-o", f"{model.stem}.ri8"]
     console.print(f"next: relay-int8 quantize {shlex.join([str(model), *words])}", soft_wrap=True)
-
-
-def _measure(
-    kernels: NetworkKernels,
-    options: TuneOptions,
-    name: str | None,
-    logs: Path,
-    console: Console,
-) -> Path:
-    """Tune, and return the folder of the log; Ctrl-C ends the program with exit code 130."""
-    import relay_int8
-    from relay_int8.cli.tuning_progress import tuning_report
-
-    try:
-        with tuning_report() as report:
-            folder = relay_int8.tune(kernels, options, name=name, logs=logs, progress=report)
-    except KeyboardInterrupt:
-        console.print("stopped; what was measured is kept, --resume goes on with it")
-        raise typer.Exit(130) from None
-    console.print(f"{folder}", soft_wrap=True)
-    return folder
 
 
 def _rack(tracker: str | None, rpc: str | None, key: str) -> Endpoint | None:
@@ -223,7 +213,7 @@ def _print_kernels(kernels: NetworkKernels, console: Console, *, as_json: bool) 
     from relay_int8.cli.terminal import show, table
     from relay_int8.messages import few
 
-    reason = kernels.obstacle
+    reason = kernels.obstacle and with_options(kernels.obstacle)
     listed = kernels.listed(timed=reason is None)
     if as_json:
         values = [_values(kernel) for kernel in listed]

@@ -23,10 +23,11 @@ Folder = Annotated[Path, typer.Argument(help="A log, or a folder of logs.")]
 
 @tuning_logs.command()
 def show(folder: Folder, as_json: AsJson = False) -> None:
-    """Show each log's kernels: trials, time by default and tuned, the winning choices."""
+    """Show each log's kernels: layers, trials, time by default and tuned, the winning choices."""
     import relay_int8
     from relay_int8.cli.terminal import show as show_table
     from relay_int8.cli.terminal import table, terminal
+    from relay_int8.messages import few
 
     logs = relay_int8.read_tuning_logs(folder)
     if as_json:
@@ -35,11 +36,13 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
     console = terminal()
     for log in logs:
         numbers = ("calls", "trials", "default us", "tuned us")
-        rows = table(console, "kernel", *numbers, "choices", right=numbers)
+        texts = ("kernel", "template", "layers")
+        rows = table(console, *texts, *numbers, "choices", right=numbers)
         for kernel in log.kernels:
             times = (f"{time_us:.1f}" for time_us in (kernel.default_us, kernel.tuned_us))
             choices = "default" if kernel.choices is None else str(list(kernel.choices))
-            rows.add_row(kernel.kernel, str(kernel.calls), str(kernel.trials), *times, choices)
+            names = (kernel.kernel, kernel.template, few(kernel.layers))
+            rows.add_row(*names, str(kernel.calls), str(kernel.trials), *times, choices)
         title = (
             f"{log.path}: {log.network} on {log.device}, tvm {log.tvm}, "
             f"{log.totals['untuned_us']:.0f} -> {log.totals['tuned_us']:.0f} us"

@@ -64,7 +64,7 @@ def resolve(
             if architectures:
                 raise ConfigError(
                     f"architectures {architectures} are those of GPUs, the target is {target}; "
-                    "say --target cuda with --arch"
+                    "say BuildOptions(target='cuda', arch=...)"
                 )
             return Destination(target=where)
         own = str(where.attrs["arch"])
@@ -74,8 +74,8 @@ def resolve(
     older = [name for name in names if capability(name) < capability(own)]
     if older:
         raise ConfigError(
-            f"kernels for {own} do not run on {', '.join(older)}; say --target cuda, which takes "
-            "the oldest of --arch, or leave those out"
+            f"kernels for {own} do not run on {', '.join(older)}; say target cuda, which takes "
+            "the oldest architecture, or leave those out"
         )
     return Destination(target=where, architectures=names)
 
@@ -107,7 +107,7 @@ def resolve_target(target: str | Target, threads: int | None = None) -> Target:
     if threads and resolved.kind.name == CUDA:
         raise ConfigError(
             f"{threads} threads are asked for, but the target is {target}: threads are those of a "
-            "CPU, a GPU's kernels use all of it; leave --threads out"
+            "CPU, a GPU's kernels use all of it; leave the number out"
         )
     return Target(target_config(resolved) | {"num-cores": threads}) if threads else resolved
 
@@ -119,6 +119,7 @@ def _chosen(text: str, find_gpus: Callable[[], Gpus]) -> tuple[str, ...]:
     if gpus.problem:
         raise ConfigError(
             f"the architecture of this computer's GPU was asked for, but {gpus.problem}; to build "
-            "for another computer say --arch all, or name architectures, as in --arch sm_80,sm_90"
+            "for another computer say BuildOptions(arch='all'), or name architectures, as in "
+            "BuildOptions(arch='sm_80,sm_90')"
         )
     return choose_architectures(NATIVE, gpus.architectures)

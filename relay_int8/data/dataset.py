@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.data.sources import Array, Batch, Batches, passes, plain_batch
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError, Int8Error
-from relay_int8.messages import extents, outside
+from relay_int8.messages import extents, misfit_of_type, outside
 
 Image = dict[str, npt.NDArray[Any]]
 """Input name -> array, of batch 1."""
 
 Labelled = tuple[str, Batch]
+COLOURS = 3  # channels of a picture, unless it is read as grey
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def open_data(
             "preprocessing is for a folder of pictures; arrays are used as given"
         )
     open_source = passes(source)
-    return Dataset(lambda: _labelled(open_source), inputs, whole)
+    return Dataset(partial(_labelled, open_source), inputs, whole)
 
 
 def data_digest(path: Path) -> str:
@@ -212,15 +214,18 @@ def _open_path(
         if preprocessing is None:
             raise CalibrationError(
                 f"{path}: a folder of pictures, and nothing says how they become the input; give "
-                "--preprocess, or a Preprocessing in Python; raw, or Preprocessing(), for pixels "
-                "as they are"
+                "Preprocessing(...); Preprocessing() takes pixels as they are"
             )
         return PictureFolder(path, preprocessing)
     if preprocessing is not None:
         raise CalibrationError(f"{path}: preprocessing is for a folder of pictures")
     if path.suffix not in (".npy", ".npz"):
         raise CalibrationError(f"{path}: a folder, a .npy or a .npz file is expected")
-    return lambda: [(str(path), _load(path))]
+    return partial(_of_file, path)
+
+
+def _of_file(path: Path) -> list[Labelled]:
+    return [(str(path), _load(path))]
 
 
 def _load(path: Path) -> Batch:
@@ -235,7 +240,8 @@ def _misfit(info: TensorInfo, array: object, rows: int) -> str | None:
     if array is None:
         return "missing"
     if not isinstance(array, np.ndarray):
-        return f"a {type(array).__name__} found, a NumPy array expected"
+        loader = "; leave labels out" if isinstance(array, tuple | list) else ""
+        return f"{type(array).__name__} found, a NumPy array expected{loader}"
     if array.ndim != len(info.shape):
         return (
             f"shape {extents(array.shape)} found, {len(info.shape)} axes expected, the batch first "
@@ -244,15 +250,34 @@ def _misfit(info: TensorInfo, array: object, rows: int) -> str | None:
     if any(
         want not in (-1, size) for want, size in zip(info.shape[1:], array.shape[1:], strict=True)
     ):
-        return f"shape {extents(array.shape)} found, {extents((-1, *info.shape[1:]))} expected"
+        expected = (-1, *info.shape[1:])
+        advice = _advice(array, info)
+        return f"shape {extents(array.shape)} found, {extents(expected)} expected{advice}"
     if rows and len(array) % rows:
         return (
             f"shape {extents(array.shape)} found, {extents(info.shape)} expected: the network has "
             "no batch"
         )
     if array.dtype != info.dtype:
-        return f"type {array.dtype} found, {info.dtype} expected; convert it with .astype"
+        return f"type {array.dtype} found, {misfit_of_type(str(array.dtype), info.dtype)}"
     return outside(array, info.index_range)
+
+
+def _advice(array: Array, info: TensorInfo) -> str:
+    """Say how to mend a batch with the right number of axes; "" for faults that are rare."""
+    if info.shape[1:] == (1, *array.shape[2:]) and array.shape[1] == COLOURS:
+        return "; Preprocessing(channels='L') gives one channel"
+    if info.shape[1:] in (order(array.shape[1:]) for order in (_last_first, _first_last)):
+        return "; transpose it: its channels stand on another axis"
+    return ""
+
+
+def _last_first(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (shape[-1], *shape[:-1])
+
+
+def _first_last(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[1:], shape[0])
 
 
 def _require_finite(image: Image, label: str) -> None:

@@ -138,6 +138,6 @@ def _tell_of_cropping(size: tuple[int, int], preprocessing: Preprocessing) -> No
         return
     notice(
         f"pictures are {crop[0]} x {crop[1]} already; they are resized to {resize} and "
-        "cropped to that size again, which loses their borders; if they were cropped before, leave "
-        "resize and crop out (--preprocess FILE.json)"
+        "cropped to that size again, which loses their borders; if they were cropped before, use a "
+        "preprocessing without resize and crop"
     )

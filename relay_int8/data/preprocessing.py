@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image as Picture
 
+from relay_int8.argument_types import checked
 from relay_int8.errors import ConfigError
 
 Pair = tuple[int, int]
@@ -19,6 +20,7 @@ WIDE_MODES = ("I", "F")
 MAX_SIDE = 1 << 14  # of a resized picture, in pixels
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
     """Resize, crop, then ``(pixel * scale - mean) / deviation`` in float32.
@@ -60,7 +62,7 @@ class Preprocessing:
     def __post_init__(self) -> None:
         faults = []
         if self.channels not in ("RGB", "BGR", "L"):
-            faults.append(f"channels {self.channels!r} is none of RGB, BGR, L")
+            faults.append(f"channels {self.channels!r} is none of RGB, BGR, L (grey)")
         if self.layout not in ("NCHW", "NHWC"):
             faults.append(f"layout {self.layout!r} is neither NCHW nor NHWC")
         if self.dtype not in ("float32", "uint8"):

@@ -6,7 +6,8 @@ Nothing of another package is imported: what an object can do decides what it is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,17 @@ from relay_int8.errors import CalibrationError
 
 Array = npt.NDArray[Any]
 Batch = Array | Mapping[str, Array]
-Batches = Array | Mapping[str, Array] | Iterable[Any] | Callable[[], Iterable[Any]]
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """What reads calibration data for ONNX Runtime, a CalibrationDataReader."""
+
+    def get_next(self) -> Any:
+        """Return the next batch; None after the last."""
+
+
+Batches = Array | Mapping[str, Array] | Iterable[Any] | Callable[[], Iterable[Any]] | Reader
 """One batch, an iterable of batches that starts anew each time, or a function that returns one.
 
 A batch is an array, a dictionary of arrays, or what a loader gives: a tuple of the inputs in their
@@ -32,8 +43,8 @@ def passes(source: Batches) -> Callable[[], Iterable[Any]]:
         The source can be read only once.
     """
     if is_array(source) or isinstance(source, Mapping):
-        return lambda: [source]
-    if hasattr(source, "get_next"):
+        return partial(list, [source])
+    if isinstance(source, Reader):
         return _Reader(source)
     if isinstance(source, Iterator):
         raise CalibrationError(
@@ -43,7 +54,7 @@ def passes(source: Batches) -> Callable[[], Iterable[Any]]:
     if callable(source):
         return source
     if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return lambda: source
+        return partial(iter, source)
     raise CalibrationError(
         f"a {type(source).__name__} found, calibration data expected: an array, a list of batches, "
         "a DataLoader, a CalibrationDataReader, a function that returns batches, or a path"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from relay_int8.messages import extents, outside
+from relay_int8.messages import extents, misfit_of_type, outside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class TensorInfo:
     def misfit(self, array: object) -> str | None:
         """Say why ``array`` cannot be this tensor, or None."""
         if not isinstance(array, np.ndarray):
-            return f"a {type(array).__name__} given, a NumPy array expected"
+            return f"{type(array).__name__} given, a NumPy array expected"
         # NumPy takes microseconds to spell a type; comparing it with a name takes none.
         dtype = self.dtype if array.dtype == self.dtype else str(array.dtype)
         return self.type_misfit(array.shape, dtype) or outside(array, self.index_range)
@@ -44,7 +44,7 @@ class TensorInfo:
     def type_misfit(self, shape: Sequence[int], dtype: str) -> str | None:
         """Say why an array of that shape and type cannot be this tensor, or None."""
         if dtype != self.dtype:
-            return f"type {dtype} given, {self.dtype} expected; convert it with .astype"
+            return f"type {dtype} given, {misfit_of_type(dtype, self.dtype)}"
         fits = tuple(shape) == self.shape or (
             len(shape) == len(self.shape)
             and all(wanted in (-1, size) for wanted, size in zip(self.shape, shape, strict=True))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from relay_int8.errors import ConfigError, FrontendError
 from relay_int8.frontend.importing import check_batch
-from relay_int8.frontend.options import Shapes, require_input
+from relay_int8.frontend.options import Shapes, require_input, shape_option
 from relay_int8.notices import notice
 
 Extent = int | str | None
@@ -72,7 +72,7 @@ def _single(name: str, label: Extent, known: dict[Extent, Extent]) -> int:
         named = "" if label is None else f" ({label!r})"
         notice(
             f"input {name} leaves its batch open{named}; batch 1 is taken: "
-            "pass --batch N, or ImportOptions(batch=N), for another"
+            "pass ImportOptions(batch=N) for another"
         )
         known[label] = 1
     return 1
@@ -80,8 +80,7 @@ def _single(name: str, label: Extent, known: dict[Extent, Extent]) -> int:
 
 def _check_given(name: str, shape: Sequence[int], written: Written, batch: int | None) -> None:
     """Refuse a shape that the file, or the batch, contradicts; its leading extent may be new."""
-    text = ",".join(map(str, shape))
-    option = f"--input {name}={text}"
+    option = shape_option(name, shape)
     require_input(name, option, written)
     extents = written[name]
     fixed = [
@@ -89,7 +88,12 @@ def _check_given(name: str, shape: Sequence[int], written: Written, batch: int |
         for axis, (asked, extent) in enumerate(zip(shape, extents, strict=False))
         if axis and isinstance(extent, int) and asked != extent
     ]
-    if len(shape) != len(extents) or fixed:
+    if len(shape) != len(extents):
+        raise ConfigError(
+            f"{option}: a shape of rank {len(shape)} given, {len(extents)} expected; the file has "
+            f"{_text(extents)}"
+        )
+    if fixed:
         raise ConfigError(
             f"{option}: the file has {_text(extents)}; only extents that it leaves open, and the "
             "batch, may be chosen: export the model with another shape"
@@ -132,10 +136,9 @@ def _extent(name: str, axis: int, extent: Extent, written: Sequence[Extent]) -> 
     label = extent or "?"
     example = EXAMPLES.get(len(written), (1,) * len(written))
     shape = [e if isinstance(e, int) else example[i] for i, e in enumerate(written)]
-    option = f"--input {name}={','.join(map(str, shape))}"
     raise FrontendError(
         f"input {name} leaves dimension {axis} open ({label!r}): its shape is {_text(written)}; "
-        f"say what it shall be, as {option}, or ImportOptions(inputs=...)"
+        f"say what it shall be, as {shape_option(name, shape)}"
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.options import output_option
 from relay_int8.graph.dataflow import FunctionWriter, operator, shape
 
 Array = np.ndarray[Any, Any]
@@ -70,15 +71,14 @@ def refuse_operators(
     )
     raise UnsupportedOpError(
         f"{len(missing)} kinds of operator cannot be imported: {operators}; "
-        f"{advice or f'{WITHOUT}, or make outputs of what they read ({cut_options(reads)})'}"
+        f"{advice or f'{WITHOUT}, or make outputs of what they read ({cut_option(reads)})'}"
     )
 
 
-def cut_options(names: Iterable[str]) -> str:
-    """Return the options that make outputs of tensors."""
+def cut_option(names: Iterable[str]) -> str:
+    """Return the option that makes outputs of tensors."""
     distinct = list(dict.fromkeys(name for name in names if name)) or ["TENSOR"]
-    more = " ..." * (len(distinct) > MOST_SAID)
-    return " ".join(f"--cut {name}" for name in distinct[:MOST_SAID]) + more
+    return output_option(distinct[:MOST_SAID], more=len(distinct) > MOST_SAID)
 
 
 class ImportWriter(FunctionWriter):

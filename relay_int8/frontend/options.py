@@ -45,10 +45,27 @@ class ImportOptions:
     params: Path | None = None
 
 
+def shape_option(name: str, shape: Sequence[int]) -> str:
+    """Return how a user gives the shape of an input, for messages."""
+    return f"ImportOptions(inputs={{{name!r}: {tuple(shape)}}})"
+
+
+def value_option(name: str, values: Sequence[float] = ()) -> str:
+    """Return how a user gives the value of an input, for messages."""
+    text = ", ".join(map(str, values)) or "..."
+    return f"ImportOptions(values={{{name!r}: {f'({text})' if len(values) > 1 else text}}})"
+
+
+def output_option(names: Sequence[str], *, more: bool = False) -> str:
+    """Return how a user makes outputs of tensors, for messages; ``more`` than are named."""
+    tensors = [*map(repr, names), *(["..."] if more else [])]
+    return f"ImportOptions(outputs=[{', '.join(tensors)}])"
+
+
 def refuse_params(path: Path, options: ImportOptions) -> None:
     """Raise ConfigError for a file of weights, where the model itself holds them."""
     if options.params:
-        raise ConfigError(f"{path} holds itself what --params says; leave --params out")
+        raise ConfigError(f"{path} holds its weights itself; leave ImportOptions(params=...) out")
 
 
 def require_tensors(outputs: Sequence[str], known: Collection[str]) -> None:
@@ -57,9 +74,9 @@ def require_tensors(outputs: Sequence[str], known: Collection[str]) -> None:
         if name not in known:
             near = get_close_matches(name, known, cutoff=0.4)
             said = f"; near it: {', '.join(near)}" if near else ""
-            raise ConfigError(f"--cut {name}: the file computes no such tensor{said}")
+            raise ConfigError(f"{output_option([name])}: the file computes no such tensor{said}")
     if len(set(outputs)) < len(outputs):
-        raise ConfigError(f"--cut: a tensor is named twice: {', '.join(outputs)}")
+        raise ConfigError(f"{output_option(outputs)}: a tensor is named twice")
 
 
 def require_input(name: str, option: str, known: Iterable[str]) -> None:
@@ -73,7 +90,8 @@ def refuse_outputs(path: Path, options: ImportOptions) -> None:
     """Raise ConfigError for outputs that a user names of a program, which cannot be cut."""
     for name in options.outputs:
         raise ConfigError(
-            f"--cut {name}: {path} is a PyTorch program; export a module that returns that tensor"
+            f"{output_option([name])}: {path} is a PyTorch program; export a module that returns "
+            "that tensor"
         )
 
 
@@ -81,6 +99,6 @@ def refuse_values(path: Path, options: ImportOptions) -> None:
     """Raise ConfigError for values of inputs, which other formats than ONNX leave to the export."""
     for name in options.values:
         raise ConfigError(
-            f"--input {name}==...: inputs of ONNX models can be given a value; {path} is none: "
+            f"{value_option(name)}: inputs of ONNX models can be given a value; {path} is none: "
             "export it with that number as a constant"
         )

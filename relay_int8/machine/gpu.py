@@ -187,12 +187,12 @@ def misfit(needs: GpuNeeds, gpus: Gpus, number: int = 0) -> str | None:
         return (
             f"it holds code for {', '.join(needs.architectures)}, and PTX for "
             f"{needs.ptx_architecture} and newer; this GPU is {device}; "
-            f"build it with --arch {device.architecture} or --arch all"
+            f"build it for architecture {device.architecture}, or for all"
         )
     if needs.memory_bytes > device.memory_bytes:
         return (
             f"it needs {needs.memory_bytes / 2**30:.1f} GiB of memory, this GPU is {device}; "
-            "build it with a smaller --batch"
+            "build it with a smaller batch"
         )
     return None
 

@@ -14,7 +14,7 @@ from relay_int8.files import write_atomic
 from relay_int8.graph import dataflow
 from relay_int8.graph.digest import float_digest
 from relay_int8.graph.plan import Plan
-from relay_int8.messages import other_model
+from relay_int8.messages import other_model, unreadable
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 
@@ -35,12 +35,12 @@ def read_plan(path: Path | str) -> Plan:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: cannot be read as a plan: {error}") from error
+        raise RecordError(f"{path}: cannot be read as a plan: {unreadable(error)}") from error
     try:
         return Plan.from_json(text)
     except finite_json.MISREAD as error:
         raise RecordError(
-            f"{path}: not a plan of relay-int8 ({error}); sensitivity --plan writes one"
+            f"{path}: not a plan of relay-int8 ({error}); relay-int8 sensitivity --plan writes one"
         ) from error
 
 
@@ -70,8 +70,8 @@ def with_plan(config: QuantConfig, path: Path | str, mod: IRModule) -> QuantConf
     other = other_model(plan.model_hash, float_digest(reference))
     if other:
         raise RecordError(
-            f"{path}: {other}; run sensitivity --plan on this model, or take model_hash out of "
-            "the file to use its names all the same"
+            f"{path}: {other}; run relay-int8 sensitivity --plan on this model, or take "
+            "model_hash out of the file to use its names all the same"
         )
     try:
         annotate(reference, QuantConfig(exclude=plan.exclusions))

@@ -261,7 +261,8 @@ def _with_means(
         return config
     notice(
         "the calibration table holds no means of channels, as another tool's does not: biases stay "
-        "as they are (--no-bias-correction); calibrate with images to correct them"
+        "as they are, as with QuantConfig(bias_correction=False); calibrate with images to correct "
+        "them"
     )
     return replace(config, bias_correction=False)
 

@@ -65,8 +65,8 @@ class Address:
                 probe.bind(where)
             except OSError as error:
                 raise DeployError(
-                    f"{self}: cannot listen there ({error.strerror}); name another --port, or 0 "
-                    "for any that is free"
+                    f"{self}: cannot listen there ({error.strerror}); name another "
+                    "ServeOptions(port=...), or 0 for any that is free"
                 ) from error
 
     def check_listening(self, what: str, remedy: str) -> None:
@@ -99,7 +99,9 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if self.tracker and not self.key:
-            raise ConfigError("a tracker has devices of many kinds; name one with --key")
+            raise ConfigError(
+                "a tracker has devices of many kinds; name one with Endpoint(key=...)"
+            )
 
     def __str__(self) -> str:
         return f"{self.address}, key {self.key!r}" if self.key else f"{self.address}"

@@ -182,12 +182,13 @@ def _check_key(summary: Mapping[str, Any], key: str, address: Address) -> None:
 def _connect_reason(error: str, key: str) -> str:
     if "matches key" in error:
         return (
-            f"there is no device with key {key!r}; give the --key of relay-int8 serve, or, where "
-            "it serves for a tracker (serve --tracker), the tracker's address with --tracker"
+            f"there is no device with key {key!r}; give the key of relay-int8 serve, or, where "
+            "it serves for a tracker, the tracker's address, as Endpoint(tracker=True)"
         )
     if "Connect to" in error:
         return "nothing listens there; start relay-int8 serve on the device, or mend the address"
-    return f"no RPC server ({error.strip().splitlines()[-1]}); a tracker is given with --tracker"
+    reason = error.strip().splitlines()[-1]
+    return f"no RPC server ({reason}); a tracker is given as Endpoint(tracker=True)"
 
 
 def describe(session: rpc.RPCSession, address: Address) -> Device:

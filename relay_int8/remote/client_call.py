@@ -78,7 +78,7 @@ def _ask(
             raise DeployError(
                 f"{address}: gave up after {timeout_s:g} s, waiting for it to "
                 f"{said.decode().splitlines()[-1]}; the device hangs, is out of reach, or busy "
-                "with sessions of others; look at it, or allow more with --timeout"
+                "with sessions of others; look at it, or allow more with deploy(timeout_s=...)"
             ) from error
     if not (folder / "answer.json").exists():
         last = complaints.read_text(errors="replace").strip().splitlines()[-1:] or ["no message"]

@@ -162,6 +162,6 @@ def _judge(artifact: Path, manifest: Manifest, reference: Path | str | None) -> 
         raise ConfigError(
             f"{reference}: model digest {digest[:16]}..., that of {artifact} is "
             f"{manifest.model_digest[:16]}...; a reference is made from the same calibration "
-            "table with another --target"
+            "table with another target"
         )
     return Path(reference)

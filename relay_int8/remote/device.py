@@ -68,13 +68,13 @@ def misfit(needs: Needs, device: Device) -> str | None:
     if needs.machine != device.machine:
         return (
             f"it is built for {needs.machine}, the device is {device.machine} "
-            f"({device.cpu}); choose a --target for it"
+            f"({device.cpu}); build it with a target for it"
         )
     missing = sorted(set(needs.cpu_flags) - set(device.cpu_flags))
     if missing:
         return (
             f"it is built for a CPU with {', '.join(missing)}, which the device "
-            f"({device.cpu}) lacks; choose a --target for it"
+            f"({device.cpu}) lacks; build it with a target for it"
         )
     versions = {
         "apache-tvm": (needs.tvm_version, device.tvm_version),

@@ -74,12 +74,15 @@ class ServeOptions:
         if self.tracker and self.proxy:
             raise ConfigError("a tracker and a proxy were given; choose one of them")
         if (self.tracker or self.proxy) and not self.key:
-            raise ConfigError("trackers and proxies know devices by their key; give a --key")
+            raise ConfigError(
+                "trackers and proxies know devices by their key; give ServeOptions(key=...)"
+            )
         reached = self.proxy.host if self.proxy else self.host
         if not is_loopback(reached) and not (self.allow_network and self.key):
             raise ConfigError(
                 f"{reached or 'every address'} is reached by other computers, and whoever connects "
-                "can run any code here; where you trust them, say --allow-network and give a --key"
+                "can run any code here; where you trust them, say "
+                "ServeOptions(allow_network=True, key=...)"
             )
 
 
@@ -218,7 +221,7 @@ def _wait_until_ready(process: subprocess.Popen[str], options: ServeOptions, por
         where = options.proxy or Address(options.host, port)
         raise DeployError(
             f"{where}: the server did not start (exit code {process.wait()}; the reason is above); "
-            "another --port, or the packages of relay-int8[remote], may help"
+            "another ServeOptions(port=...), or the packages of relay-int8[remote], may help"
         )
     return int(json.loads(line)["port"])
 

@@ -13,7 +13,7 @@ from relay_int8 import finite_json
 from relay_int8.errors import ConfigError, RecordError
 from relay_int8.field_types import require_types
 from relay_int8.graph.batch import stacked
-from relay_int8.messages import other_model
+from relay_int8.messages import other_model, unreadable
 from relay_int8.numerics.interval import wilson
 from relay_int8.numerics.snr import snr_db
 from relay_int8.report.label_check import tell_of_labels
@@ -88,7 +88,9 @@ def read_evaluation(path: Path | str, digest: str = "") -> Evaluation:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: cannot be read as an evaluation: {error}") from error
+        raise RecordError(
+            f"{path}: cannot be read as an evaluation: {unreadable(error)}"
+        ) from error
     try:
         evaluation = Evaluation.from_json(text)
     except RecordError as error:
@@ -139,6 +141,10 @@ def evaluate(
     >>> result.top1, result.agreement
     (0.99, 0.99)
     """
+    if isinstance(module, str | Path):
+        raise ConfigError(
+            f"{module}: a path found, a network expected: relay_int8.load({module!r})"
+        )
     names = [info.name for info in module.manifest.outputs]
     output = names[0] if output is None else output
     if output not in names:
@@ -150,8 +156,8 @@ def evaluate(
             wanted.append(_output_of(reference(batch), output)[:count])
     scores = np.concatenate(outputs).reshape(sum(map(len, outputs)), -1)
     if labels is not None:
+        labels = np.asarray(labels)
         require_labels(labels, *scores.shape)
-    if labels is not None:
         tell_of_labels(scores.argmax(axis=1), labels, scores.shape[1])
     result = _compare(
         scores, np.concatenate(wanted).reshape(scores.shape) if wanted else None, labels
@@ -161,9 +167,10 @@ def evaluate(
 
 def require_labels(labels: Array, images: int, classes: int) -> None:
     """Raise a ConfigError if labels are not one for each image, or none of the classes."""
-    if labels.shape != (images,):
+    if labels.shape != (images,) or labels.dtype.kind not in "iu":
         raise ConfigError(
-            f"{images} images, but labels of shape {labels.shape}; give one integer for each image"
+            f"{images} images, but labels of shape {labels.shape} and type {labels.dtype}; give "
+            "one integer for each image"
         )
     wrong = labels[(labels < 0) | (labels >= classes)]
     if len(wrong):
@@ -193,6 +200,12 @@ def _batches(
     """Yield stacks of ``size`` images (one where the batch is open) and how many are no filler."""
     stack: list[Mapping[str, Array]] = []
     for image in images:
+        if not isinstance(image, Mapping):
+            raise ConfigError(
+                f"images: {type(image).__name__} found, dictionaries of input name and array "
+                "of one image expected; relay_int8.open_data(images, module.manifest.inputs) "
+                "makes them"
+            )
         stack.append(image)
         if len(stack) == max(size, 1):
             yield stacked(stack), len(stack)

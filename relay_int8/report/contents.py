@@ -13,6 +13,7 @@ from relay_int8.errors import RecordError
 from relay_int8.field_types import require_types
 from relay_int8.files import write_atomic
 from relay_int8.graph.declined import Declined
+from relay_int8.messages import unreadable
 from relay_int8.report.accuracy import Evaluation
 from relay_int8.report.html_table import html_table
 from relay_int8.report.reasons import kind_of
@@ -276,7 +277,7 @@ def read_report(path: Path | str) -> Report:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: cannot be read as a report: {error}") from error
+        raise RecordError(f"{path}: cannot be read as a report: {unreadable(error)}") from error
     try:
         return Report.from_json(text)
     except RecordError as error:

@@ -213,7 +213,7 @@ def _unused(entry: Entry) -> str | None:
         side = "above" if high > -low else "below"
         return (
             f"it is signed, but reaches from {low:.6g} to {high:.6g}: the integers {side} zero "
-            "are all it uses; --preset int8-asymmetric has a zero point"
+            "are all it uses; preset int8-asymmetric has a zero point"
         )
     histogram = entry.histogram
     if histogram is None or not histogram.grid.absolute or not histogram.total:

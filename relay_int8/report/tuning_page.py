@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from relay_int8.argument_types import checked
+from relay_int8.messages import few
 from relay_int8.report.pages.page import HEIGHT_PX, Section, figure, paragraph, table, write_page
 from relay_int8.tuning.log_summary import log_summary
 from relay_int8.tuning.trial_log import LogManifest, Trial, read_manifest, read_trials, task_of
@@ -112,6 +113,7 @@ def _standing(manifest: LogManifest, kernels: Sequence[_Kernel]) -> Section:
         [
             kernel.task.title,
             kernel.task.template,
+            few(kernel.task.layers),
             str(kernel.task.occurrences),
             f"{kernel.seconds / total:.1%}",
             f"{kernel.winner.default_s * 1e6:.1f}",
@@ -128,7 +130,7 @@ def _standing(manifest: LogManifest, kernels: Sequence[_Kernel]) -> Section:
         "Times are of one call. The share of the peak counts only products inside the image, of "
         f"{cores} cores; the configuration is what the template chose, in its order."
     )
-    header = ("kernel", "template", *numbers, "configuration")
+    header = ("kernel", "template", "layers", *numbers, "configuration")
     return Section(title="Kernels", parts=(paragraph(text), table(header, rows, right=numbers)))
 
 
@@ -155,7 +157,7 @@ def _progress(kernels: Sequence[_Kernel]) -> Section:
 
 
 def _best_times(kernel: _Kernel, colour: str, **more: Any) -> dict[str, Any]:
-    name = f"{kernel.task.title}, {kernel.task.template}"
+    name = f"{kernel.task.title_of_layer}, {kernel.task.template}"
     return {
         "type": "scatter",
         "mode": "lines",

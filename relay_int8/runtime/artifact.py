@@ -31,7 +31,9 @@ import numpy as np
 from relay_int8 import finite_json
 from relay_int8.argument_types import checked
 from relay_int8.errors import ArtifactError
+from relay_int8.file_names import absent, instead_of_artifact
 from relay_int8.files import write_atomic
+from relay_int8.messages import unreadable
 from relay_int8.runtime.aligned_zip import content_begin, zip_bytes
 from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
 from relay_int8.runtime.module import Module
@@ -94,7 +96,10 @@ def save_artifact(
     try:
         write_atomic(path, zip_bytes(members, aligned=WEIGHTS))
     except OSError as error:
-        raise ArtifactError(f"{path}: cannot be written: {error}") from error
+        lost = (
+            f"there is no folder {path.parent}" if not path.parent.is_dir() else unreadable(error)
+        )
+        raise ArtifactError(f"{path}: cannot be written: {lost}") from error
     return manifest
 
 
@@ -211,7 +216,10 @@ def extract(path: Path | str, library: Path | None, weights: Path | None = None)
 def _checked(path: Path, library: Path | None) -> tuple[Manifest, Array]:
     """Return the manifest and the bytes of the weights, hashes checked; write the library."""
     if not path.is_file():
-        raise ArtifactError(f"{path}: no such file; relay-int8 quantize writes artifacts (.ri8)")
+        raise ArtifactError(
+            instead_of_artifact(path)
+            or f"{path}: {absent(path)}; relay-int8 quantize writes artifacts (.ri8)"
+        )
     try:
         # One open file: what is mapped is what was hashed, whatever happens to the path.
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
@@ -221,9 +229,8 @@ def _checked(path: Path, library: Path | None) -> tuple[Manifest, Array]:
             _check_digest(path, LIBRARY, digest, manifest.library_sha256)
             memory = _mapped_weights(path, file, archive, manifest)
     except _DAMAGE as error:
-        raise ArtifactError(
-            f"{path}: damaged, or not an artifact of relay-int8 ({error}); copy or build it again"
-        ) from error
+        damage = f"damaged, or not an artifact of relay-int8 ({error}); copy or build it again"
+        raise ArtifactError(instead_of_artifact(path) or f"{path}: {damage}") from error
     return manifest, memory
 
 
@@ -255,7 +262,8 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
     names = sorted(archive.namelist())
     if MANIFEST not in names or MANIFEST_HASH not in names:
         raise ArtifactError(
-            f"{path}: not an artifact of relay-int8: a zip of {names[:5]}, without {MANIFEST}"
+            instead_of_artifact(path)
+            or f"{path}: not an artifact of relay-int8: a zip of {names[:5]}, without {MANIFEST}"
         )
     text = archive.read(MANIFEST)
     expected = archive.read(MANIFEST_HASH).decode("ascii")

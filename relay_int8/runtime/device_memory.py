@@ -44,5 +44,5 @@ def exhaustion(
     return ArtifactError(
         f"{path}: GPU {number} has no memory left; it needs {needs.memory_bytes / 2**20:.1f} "
         "MiB besides CUDA's own; end other programs that use the GPU (nvidia-smi lists them), "
-        "or build it with a smaller --batch"
+        "or build it with a smaller batch"
     )

@@ -116,7 +116,7 @@ def _check_batch(path: Path, most: int, batches: set[int]) -> None:
     if not 1 <= batch <= most:
         raise ArtifactError(
             f"{path}: batch {batch} given, 1 to {most} expected; split it, or build the artifact "
-            "again with a larger --max-batch"
+            "again with a larger BuildOptions(max_batch=...)"
         )
 
 

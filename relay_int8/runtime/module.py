@@ -5,7 +5,6 @@ Needs the TVM runtime alone, see :mod:`relay_int8.runtime.tvm_runtime`.
 
 from __future__ import annotations
 
-import copy
 import platform
 import threading
 import time
@@ -80,9 +79,17 @@ class Module:
         )
         return f"<Module {self.path.name}: {takes} -> {gives}; {self.manifest.machine}>"
 
+    def __reduce__(self) -> str:
+        """Refuse to be copied or sent to another process."""
+        raise ArtifactError(
+            f"{self.path}: a loaded network is neither copied nor pickled; load the artifact "
+            "again, in the other process too"
+        )
+
     def twin(self) -> Module:
         """Return the network once more, to run at the same time; on a CPU they share constants."""
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
         twin._turn = threading.Lock()
         with self._explained():
             twin._execution = started(self._library, self.device, self._weights)
@@ -188,7 +195,7 @@ class Module:
         if self.has_graph:
             raise ConfigError(
                 f"{self.path}: its kernels are launched together, as a CUDA graph; build it with "
-                "--no-cuda-graphs to time them one by one"
+                "BuildOptions(cuda_graphs=False) to time them one by one"
             )
         with self._running(None):
             arguments = self.arguments(inputs)
@@ -259,12 +266,12 @@ def _wrong_computer(manifest: Manifest) -> str | None:
     if manifest.machine != platform.machine():
         return (
             f"built for {manifest.machine}, this computer is {platform.machine()}; "
-            "build it again with a --target for this computer"
+            "build it again for this computer"
         )
     missing = lacking(manifest.cpu_flags)
     if missing:
         return (
             f"built for a CPU with {missing}, which this one lacks; "
-            "build it again with --target native on this computer"
+            "build it again on this computer, for target native"
         )
     return None

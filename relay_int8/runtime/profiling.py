@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tvm_ffi
 
+from relay_int8.argument_types import checked
+
 if TYPE_CHECKING:
     from relay_int8.data.tensor_info import TensorInfo
 
 
+@checked
 def random_inputs(infos: Sequence[TensorInfo], batch: int = 1) -> dict[str, np.ndarray[Any, Any]]:
     """Return inputs of the right shapes and types, the same in every call; ``batch`` if it is open.
 

@@ -69,7 +69,7 @@ class Streams:
         if self._on_gpu and not manifest.gpu_code.get("graph", {}).get("captured"):
             raise ConfigError(
                 f"{path}: launches its kernels one by one, and streams of a GPU need a CUDA graph; "
-                "build it without --no-cuda-graphs"
+                "build it with BuildOptions(cuda_graphs=True)"
             )
         self.count = count
         self._is_closed = False

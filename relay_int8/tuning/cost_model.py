@@ -35,7 +35,7 @@ class CostModel:
         except ImportError as error:
             raise ConfigError(
                 "the cost model needs XGBoost; pip install 'relay-int8[tune]', or search with "
-                "--search random"
+                "TuneOptions(search='random')"
             ) from error
         self._xgboost: Any = xgboost
         self._seed = seed

@@ -146,7 +146,7 @@ class LocalMeasurer(WorkerMeasurer):
             runner.stop()
             raise DeployError(
                 f"this computer's GPU: {answer.reason}; what was measured is in the log, go on "
-                "with --resume"
+                "with TuneOptions(resume=True)"
             )
         return answer
 

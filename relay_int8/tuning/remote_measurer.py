@@ -158,7 +158,7 @@ class RemoteMeasurer(WorkerMeasurer):
         if fault_of(lost.reason):
             raise DeployError(
                 f"{self._endpoint}: {lost.reason}; what was measured is in the log, go on with "
-                "--resume"
+                "TuneOptions(resume=True)"
             )
         return Measured(verdict="lost", reason=lost.reason)
 
@@ -212,5 +212,6 @@ class RemoteMeasurer(WorkerMeasurer):
         worker.stop()
         raise DeployError(
             f"{self._endpoint}: no device for {self._patience_s:g} s ({reason}); what was measured "
-            "is in the log; look at the devices, then go on with --resume"
+            "is in the log; look at the devices, then go on with "
+            "TuneOptions(resume=True)"
         )

@@ -139,7 +139,7 @@ def _fitting(
     if reason is None and threads != device.threads:
         reason = (
             f"code for {threads} threads is to be tuned, the device runs {device.threads}; serve "
-            f"with --threads {threads} there, or tune with --threads {device.threads}"
+            f"with {threads} threads there, or tune for {device.threads}"
         )
     return session, NoDevice(reason, final=True) if reason else device
 

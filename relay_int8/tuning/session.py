@@ -122,8 +122,8 @@ def _measurer(target: Target, options: TuneOptions) -> LocalMeasurer | RemoteMea
     if options.rack is not None:
         if options.timing.flush and target.kind.name == "cuda":
             raise ConfigError(
-                "the cache of another computer's GPU cannot be emptied before a run; leave --flush "
-                "out, or tune where the GPU is"
+                "the cache of another computer's GPU cannot be emptied before a run; leave "
+                "Timing(flush=True) out, or tune where the GPU is"
             )
         return RemoteMeasurer(
             config,
@@ -144,7 +144,7 @@ def obstacle(target: Target) -> str | None:
     if missing:
         return (
             f"this CPU has no {missing}, which code for the target may use; tune on a "
-            "computer that has, here or with --tracker"
+            "computer that has, here or with TuneOptions(rack=...)"
         )
     gpu = gpu_needs(target)
     reason = misfit_here(gpu)
@@ -152,7 +152,7 @@ def obstacle(target: Target) -> str | None:
         return None
     return (
         f"this computer cannot run kernels for {gpu.ptx_architecture}: {reason}; or measure where "
-        "there is such a GPU, with --tracker or --rpc"
+        "there is such a GPU, with TuneOptions(rack=...)"
     )
 
 
@@ -171,6 +171,7 @@ def _manifest(
         seed=options.seed,
         kernels={task.key: version(task.kernel(target)) for task in tasks},
         occurrences={task.key: task.occurrences for task in tasks},
+        layers={task.key: task.layers for task in tasks},
     )
 
 

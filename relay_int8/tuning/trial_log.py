@@ -16,7 +16,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -83,7 +83,8 @@ class Trial:
 class LogManifest:
     """What the trials of a log are trials of.
 
-    ``kernels`` maps the key of each task to its version, ``occurrences`` to its calls;
+    ``kernels`` maps the key of each task to its version, ``occurrences`` to its calls, ``layers``
+    to the tensors that it computes (logs of earlier versions have none);
     ``peak_macs_s`` is what one core of the device multiplies in a second at most, 0 if not known;
     ``multiprocessors`` are a GPU's.
     """
@@ -95,6 +96,7 @@ class LogManifest:
     seed: int
     kernels: Mapping[str, str]
     occurrences: Mapping[str, int]
+    layers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     clocks: str = ""
     peak_macs_s: float = 0.0
     multiprocessors: int = 0
@@ -140,8 +142,8 @@ class Log:
         if (folder / TRIALS).exists():
             if not resume:
                 raise RecordError(
-                    f"{folder} holds trials already; --resume goes on with them, another --name "
-                    "starts anew"
+                    f"{folder} holds trials already; TuneOptions(resume=True) goes on with them, "
+                    "another tune(name=...) starts anew"
                 )
             _check(folder, manifest)
         self.trials = repair(folder)
@@ -196,11 +198,12 @@ def read_trials(folder: Path) -> list[Trial]:
 
 
 def task_of(manifest: LogManifest, key: str) -> Task:
-    """Return the kernel of a trial, with its calls; RecordError if it is none of this version."""
+    """Return a trial's kernel, its calls and layers; RecordError if it is none of this version."""
     with damaged(f"the log of {manifest.network} on {manifest.device}"):
         if key not in manifest.kernels:
             raise ScheduleError(f"its manifest does not name the kernel {key[:200]}")
-        return Task.from_key(key, manifest.occurrences.get(key, 1))
+        task = Task.from_key(key, manifest.occurrences.get(key, 1))
+        return dataclasses.replace(task, layers=tuple(manifest.layers.get(key, ())))
 
 
 @contextmanager
@@ -247,9 +250,9 @@ def _check(folder: Path, manifest: LogManifest) -> None:
     for name in ("device", "multiprocessors", "network_digest", "target", "seed"):
         there, here = getattr(written, name), getattr(manifest, name)
         if reason is None and there != here:
-            reason = f"recorded with {name} {there}, now {here}; use another --name"
+            reason = f"recorded with {name} {there}, now {here}; use another tune(name=...)"
     if reason is None and written.kernels != manifest.kernels:
-        reason = "recorded with other versions of the templates; use another --name"
+        reason = "recorded with other versions of the templates; use another tune(name=...)"
     if reason:
         raise RecordError(f"{folder}: {reason}")
 

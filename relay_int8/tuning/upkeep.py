@@ -56,6 +56,7 @@ def merge(sources: Sequence[Path], output: Path) -> LogManifest:
         occurrences={
             key: value for manifest in manifests for key, value in manifest.occurrences.items()
         },
+        layers={key: value for manifest in manifests for key, value in manifest.layers.items()},
     )
     trials = list(lines.values())
     return _write(output, dataclasses.replace(merged, results=log_summary(merged, trials)), trials)
@@ -93,6 +94,7 @@ def _without_stale(path: Path, manifest: LogManifest) -> LogManifest:
         manifest,
         kernels={key: value for key, value in manifest.kernels.items() if key in current},
         occurrences={key: count for key, count in manifest.occurrences.items() if key in current},
+        layers={key: names for key, names in manifest.layers.items() if key in current},
     )
 
 

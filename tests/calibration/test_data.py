@@ -1,5 +1,7 @@
 """Sources of calibration images, and what they refuse."""
 
+import pickle
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -171,7 +173,11 @@ def test_a_picture_of_another_size_is_named(tmp_path):
         (images(2).astype(np.float64), "type float64 found, float32 expected"),
         (images(2)[0], "shape 3 x 4 x 4 found, 4 axes expected"),
         (images(2)[:, :2], "shape 2 x 2 x 4 x 4 found, any x 3 x 4 x 4 expected"),
-        (images(2).tolist(), "a list found, a NumPy array expected"),
+        (images(2).tolist(), "list found, a NumPy array expected; leave labels out"),
+        ((images(2), [0, 1]), "tuple found, a NumPy array expected; leave labels out"),
+        (images(2).astype(np.uint8), "convert it with .astype, and scale pixels as in training"),
+        (images(2).astype(np.int64), "convert it with .astype; the network's inputs are x"),
+        (images(2).transpose(0, 2, 3, 1), "transpose it: its channels stand on another axis"),
         (np.float32(3), "float32 found, a NumPy array expected"),
         ({"z": images(2)}, "no input is called 'z'; input 'x': missing"),
         ({}, "input 'x': missing"),
@@ -181,6 +187,23 @@ def test_misfits_name_the_batch(batch, message):
     data = open_data([images(1), batch], [X])
     with pytest.raises(CalibrationError, match=f"calibration batch 1: .*{message}"):
         list(data)
+
+
+def test_an_input_of_one_channel_and_pictures_of_three(tmp_path):
+    gray = TensorInfo(name="x", shape=(-1, 1, 4, 4), dtype="float32")
+    save_pictures(tmp_path, ["a.png"])
+    with pytest.raises(
+        CalibrationError, match=r"expected; Preprocessing\(channels='L'\) gives one"
+    ):
+        list(open_data(tmp_path, [gray], Preprocessing()))
+    assert len(list(open_data(tmp_path, [gray], Preprocessing(channels="L")))) == 1
+
+
+def test_images_are_pickled_as_far_as_their_source_can_be(tmp_path):
+    np.save(tmp_path / "x.npy", images(3))
+    for source in (images(3), [images(3)], {"x": images(3)}, tmp_path / "x.npy"):
+        again = pickle.loads(pickle.dumps(open_data(source, [X])))
+        np.testing.assert_array_equal(stacked(again), images(3))
 
 
 def test_batch_sizes_must_agree():

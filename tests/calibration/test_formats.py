@@ -141,7 +141,9 @@ def test_names_of_files(tmp_path):
     }
     assert {name: format_of_name(tmp_path / name).name for name in names} == names
     assert {*names.values(), "onnxruntime-text"} == set(FORMATS)
-    with pytest.raises(ConfigError, match="say which one with --to tensorrt or --to onnx"):
+    with pytest.raises(
+        ConfigError, match=r"say which one with convert_table\(target_format='tensorrt'\) or"
+    ):
         format_of_name(tmp_path / "calibration.cache")
     with pytest.raises(ConfigError, match="no format has files of that name"):
         format_of_name(tmp_path / "a.txt")

@@ -56,6 +56,13 @@ class Reader:
         raise AssertionError("get_next is what readers are asked")
 
 
+class BareReader:
+    """What has the one method that ONNX Runtime calls."""
+
+    def __init__(self):
+        self.get_next = Reader().get_next
+
+
 class Rewound(Reader):
     def rewind(self):
         self.__init__()
@@ -71,6 +78,7 @@ class Rewound(Reader):
         Loader(),
         Reader(),
         Rewound(),
+        BareReader(),
         lambda: ({"x": row[None]} for row in ROWS),
     ],
 )
@@ -93,7 +101,7 @@ def test_a_tuple_for_several_inputs():
         ((row for row in ROWS), "a generator found, which can be read only once"),
         (7, "a int found, calibration data expected: an array, a list of batches"),
         ([ROWS[0]], r"4 axes|2 axes expected, the batch first \(x\[None\] makes"),
-        ([ROWS.tolist()], "a list found, a NumPy array expected"),
+        ([ROWS.tolist()], "list found, a NumPy array expected"),
         (ROWS.astype(np.float64), "type float64 found, float32 expected; convert it with .astype"),
         ({"z": ROWS}, "no input is called 'z'"),
         ([(ROWS,)], None),

@@ -123,6 +123,33 @@ def test_options_stand_in_groups_the_everyday_ones_first(invoke):
     assert "--float16" not in everyday
 
 
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("quantize --preset int8-", ["int8-symmetric", "int8-asymmetric", "int8-accurate"]),
+        ("quantize --method kl-p", ["kl-pytorch-quantization", "kl-ppq"]),
+        ("quantize --requantize ", ["float", "fixed"]),
+        ("quantize --rounding t", ["tflite", "tpu-mlir"]),
+        ("quantize --target x86", ["x86-vnni", "x86-avx2", "x86"]),
+        ("quantize --preprocess im", ["imagenet", "imagenet-signed"]),
+        ("quantize --pixels ", ["nchw", "nhwc"]),
+        ("quantize --metric m", ["mean-iou"]),
+        ("quantize --tool unify=", ["unify=yes", "unify=no"]),
+        ("tune --search ", ["xgb", "random", "grid"]),
+        ("tune --target a", ["aarch64"]),
+        ("table convert --to t", ["tensorrt", "tpu-mlir"]),
+        ("table show --form a", ["aimet"]),
+        ("plot --kind l", ["layers"]),
+        ("export-qdq --bias ", ["int32", "float"]),
+    ],
+)
+def test_a_shell_completes_what_options_take(typed, offered):
+    words = {"_TYPER_COMPLETE_ARGS": f"relay-int8 {typed}", "_RELAY_INT8_COMPLETE": "complete_bash"}
+    completed = {"COMP_WORDS": f"relay-int8 {typed}", "COMP_CWORD": str(len(typed.split(" ")))}
+    result = CliRunner().invoke(app, prog_name="relay-int8", env={**words, **completed})
+    assert result.stdout.split() == offered
+
+
 def test_columns_say_how_wide_a_pipe_is(invoke, artifact, monkeypatch):
     def widest():
         return max(map(len, invoke("bench", artifact, "--repeats", "1")[1].splitlines()[1:]))

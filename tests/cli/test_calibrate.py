@@ -90,8 +90,8 @@ def test_ctrl_c_says_what_is_kept(invoke, tmp_path, monkeypatch, is_begun):
     monkeypatch.setattr("relay_int8.api.calibrate.calibrate_model", stopped)
     code, _, err = invoke("calibrate", MODEL, "--data", tmp_path, "-o", table)
     assert code == 130
-    kept = f"{table}.partial is kept, --resume goes on with it" if is_begun else "nothing is kept"
-    assert err == f"stopped; {kept}\n"
+    kept = f"; --resume goes on with {table}.partial" if is_begun else ""
+    assert err == f"stopped; written: nothing{kept}\n"
 
 
 RUN = "from relay_int8.cli import app; app()"

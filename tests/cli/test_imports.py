@@ -14,8 +14,10 @@ from relay_int8.calibration import METHODS
 from relay_int8.calibration.formats import FORMATS
 from relay_int8.cli import words
 from relay_int8.cli.preprocess import PREPARATIONS
-from relay_int8.quantization.config import PRESETS, QuantConfig
+from relay_int8.quantization.config import PRESETS, SETTINGS, QuantConfig
+from relay_int8.tuning.search import SEARCHES
 from schedules.rounding import ROUNDINGS, Requantize
+from schedules.targets import TARGETS
 
 pytestmark = pytest.mark.fast
 
@@ -83,12 +85,24 @@ def test_commands_do_not_wait_for_pytorch(tmp_path: Path):
     assert done.stdout.split() == ["False", "False", "True"]
 
 
+def _tools():
+    """Return the settings that complete --tool, by the name of the tool."""
+    by_name = {}
+    for text in words.TOOLS:
+        by_name.setdefault(text.partition("=")[0], []).append(text)
+    return by_name
+
+
 def test_words_are_those_of_the_library():
     assert (*METHODS,) == words.METHODS
     assert (*FORMATS,) == words.FORMATS
     assert (*PRESETS,) == words.PRESETS
     assert (*PREPARATIONS,) == words.PREPARATIONS
     assert (*METRICS,) == words.METRICS
+    assert {"native", "cuda", *TARGETS} == {*words.TARGETS}
+    assert (*SEARCHES,) == words.SEARCHES
+    tools = {name: [text.partition("=")[2] for text in texts] for name, texts in _tools().items()}
+    assert tools == {**{name: [*known] for name, known in SETTINGS.items()}, "unify": ["yes", "no"]}
     assert words.ROUNDINGS == ROUNDINGS and words.Requantize == Requantize
     assert (QuantConfig.preset, QuantConfig.method) == (words.PRESET, words.METHOD)
 

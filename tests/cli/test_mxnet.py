@@ -69,4 +69,4 @@ def test_a_model_that_holds_its_weights(invoke, tmp_path):
         (tmp_path / name).write_bytes(b"x")
     code, _, err = invoke("inspect", tmp_path / "m.tflite", "--params", tmp_path / "w.params")
     assert code == 1
-    assert "holds itself what --params says; leave --params out" in err
+    assert "holds its weights itself; leave --params out" in err

@@ -240,7 +240,7 @@ def test_inspect_model(invoke):
     ("arguments", "message"),
     [
         (["--data", "none.npy"], "no such file"),
-        ([], "give calibration images (--data) or a calibration table (--table)"),
+        ([], "give calibration images or a calibration table, as --data or --table"),
         (["--data", "x.npy", "--plan", "none.json"], "none.json: cannot be read as a plan"),
         (["--data", "x.npy", "--plan", "list.json"], "list.json: not a plan of relay-int8"),
         (["--table", "none.json"], "cannot be read as a calibration table"),

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.fast
         (["--work-dir", "/"], "/: cannot be made (File exists)"),
         (["--tracker", "127.0.0.1:1", "--key", "k"], "127.0.0.1:1: no tracker answers"),
         (["--proxy", "127.0.0.1:1", "--key", "k"], "127.0.0.1:1: no proxy answers"),
-        (["--proxy", "127.0.0.1:1"], "give a --key"),
+        (["--proxy", "127.0.0.1:1"], "give --key"),
         (["--host", "0.0.0.0"], "0.0.0.0 is reached by other computers"),
         (["--tracker", "nowhere"], "'nowhere' is no address; HOST:PORT expected"),
     ],

@@ -63,6 +63,33 @@ def test_what_cannot_end_well_measures_nothing(invoke, folder, network, options,
     assert not (folder / "none").exists()
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize("at", ["before", "within", "after"])
+def test_ctrl_c_says_what_is_written(invoke, network, tmp_path, monkeypatch, at):
+    logs, page = tmp_path / "logs", tmp_path / "page.html"
+    (logs / "device").mkdir(parents=True)
+
+    def stopped(*_, **__):
+        if at != "before":
+            (logs / "device" / "trials.jsonl").touch()
+        if at == "after":
+            page.touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("relay_int8.tune", stopped)
+    code, _, err = invoke("tune", network[0], *TUNE, "--logs", logs, "--page", page)
+    assert code == 130
+    kept = "" if at == "before" else f"; --resume goes on with {logs}"
+    assert err.endswith(f"stopped; written: {page if at == 'after' else 'nothing'}{kept}\n")
+
+
+def network_layers(manifest):
+    """Return the first layer of each kernel; there is one of each at least."""
+    names = [layers[0] for layers in manifest["layers"].values()]
+    assert len(names) == len(manifest["kernels"])
+    return names
+
+
 def test_tune_resume_and_build(invoke, folder, network, tmp_path):
     tune = ("tune", network[0], *TUNE, "--logs", folder)
     code, out, err = invoke(*tune, "--trials", 3)
@@ -92,17 +119,21 @@ def test_tune_resume_and_build(invoke, folder, network, tmp_path):
 
     code, _, err = invoke("tuning-logs", "page", log, "-o", tmp_path / "page.html")
     assert code == 0, err
-    assert "conv2d 1x" in (tmp_path / "page.html").read_text()
+    text = (tmp_path / "page.html").read_text()
+    assert "conv2d 1x" in text
+    assert all(name in text for name in network_layers(manifest))
 
     code, out, err = invoke("tuning-logs", "show", folder)
     assert code == 0, err
     assert "small" in out
     assert "conv2d 1x" in out
+    assert all(name in out for name in network_layers(manifest))
     code, out, err = invoke("tuning-logs", "show", folder, "--json")
     assert code == 0, err
     (found,) = json.loads(out)
     assert found["trials"] == len(trials)
     assert sum(kernel["trials"] for kernel in found["kernels"]) == len(trials)
+    assert all(kernel["template"] and kernel["layers"] for kernel in found["kernels"])
 
     quantize = (
         "quantize", network[0], "--batch", 1, "--data", network[1], "--samples", 0,

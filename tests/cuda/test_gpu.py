@@ -101,7 +101,11 @@ def test_code_within_a_generation_and_ptx_on_all_newer(architecture, fits):
             0,
             "branch 580 or newer.*package cuda-compat-13-0, which serves",
         ),
-        (gpus(dataclasses.replace(H200, architecture="sm_70")), 0, "build it with --arch sm_70"),
+        (
+            gpus(dataclasses.replace(H200, architecture="sm_70")),
+            0,
+            "build it for architecture sm_70",
+        ),
         (gpus(dataclasses.replace(H200, memory_bytes=1 << 29)), 0, "needs 1.0 GiB of memory"),
     ],
 )

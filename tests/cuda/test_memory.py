@@ -231,7 +231,7 @@ with patch.object(streams, "read_manifest", lambda path: manifest):
     try:
         relay_int8.Streams(artifact, 2)
     except ConfigError as error:
-        assert "streams of a GPU need a CUDA graph; build it without --no-cuda-graphs" in str(error)
+        assert "streams of a GPU need a CUDA graph; build it with BuildOptions(cuda_graphs=True)" in str(error)
         print("[]")
 """)
 

@@ -188,7 +188,7 @@ def test_kernel_by_kernel_it_gives_what_the_cpu_gives(case):
         (
             {"devices": "Tesla T4:75:15"},
             "holds code for sm_80, and PTX for sm_80 and newer; this GPU is Tesla T4 (sm_75, 15.0 "
-            "GiB); build it with --arch sm_75 or --arch all",
+            "GiB); build it for architecture sm_75, or for all",
         ),
     ],
 )

@@ -39,10 +39,25 @@ def test_shapes(written: Written, given: Shapes, batch: int | None, expected: di
 @pytest.mark.parametrize(
     ("written", "given", "batch", "message"),
     [
-        (IDS, {"id": (1, 9)}, None, r"--input id=1,9: the model has no such input; it has ids, m"),
-        (IDS, {"ids": (9,)}, None, r"--input ids=9: the file has \[batch, seq\]; only extents"),
+        (
+            IDS,
+            {"id": (1, 9)},
+            None,
+            r"\{'id': \(1, 9\)\}\): the model has no such input; it has ids, m",
+        ),
+        (
+            IDS,
+            {"ids": (9,)},
+            None,
+            r"\{'ids': \(9,\)\}\): a shape of rank 1 given, 2 expected; the file has \[batch, seq\]",
+        ),
         ({"x": (1, 8)}, {"x": (1, 9)}, None, r"the file has \[1, 8\]; .* another shape"),
-        (IDS, {"ids": (1, 9)}, 2, r"--input ids=1,9 and batch 2 are both asked for; choose one"),
+        (
+            IDS,
+            {"ids": (1, 9)},
+            2,
+            r"\{'ids': \(1, 9\)\}\) and batch 2 are both asked for; choose one",
+        ),
         (IDS, {"ids": (1, 9), "mask": (1, 8)}, None, r"input mask: its dimension 'seq' would be 8"),
     ],
 )
@@ -56,8 +71,8 @@ def test_shapes_that_do_not_go_with_the_file(
 @pytest.mark.parametrize(
     ("written", "batch", "message"),
     [
-        (IDS, 1, r"input ids leaves dimension 1 open \('seq'\): .* --input ids=1,128, or"),
-        (IMAGE, None, r"dimension 2 open .*\[1, 3, height, \?\].* --input x=1,3,224,224, or"),
+        (IDS, 1, r"input ids leaves dimension 1 open \('seq'\): .*\{'ids': \(1, 128\)\}"),
+        (IMAGE, None, r"dimension 2 open .*\[1, 3, height, \?\].*\{'x': \(1, 3, 224, 224\)\}"),
         (
             {"x": (1, 0)},
             None,

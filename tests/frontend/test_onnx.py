@@ -102,7 +102,11 @@ def test_open_image_size_is_fixed_by_the_shape_of_the_input(tmp_path):
     for batch, inputs, message in (
         (None, {"y": (1, 3, 4, 5)}, "the model has no such input; it has x"),
         (None, {"x": (1, 1, 4, 5)}, r"the file has \[N, 3, height, width\]; only extents"),
-        (None, {"x": (1, 3, 4)}, r"--input x=1,3,4: the file has"),
+        (
+            None,
+            {"x": (1, 3, 4)},
+            r"\{'x': \(1, 3, 4\)\}\): a shape of rank 3 given, 4 expected; the file has",
+        ),
         (3, {"x": (2, 3, 4, 5)}, "and batch 3 are both asked for"),
     ):
         with pytest.raises(ConfigError, match=message):

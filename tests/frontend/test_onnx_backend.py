@@ -20,16 +20,20 @@ PASSING = {
     ("conv", "test_basic_conv_with_padding", "constants"),
     ("dynamicquantizelinear", "test_dynamicquantizelinear_min_adjusted_expanded", "file"),
     ("isinf", "test_isinf_negative", "file"),
+    ("scan", "test_scan9_scalar", "constants"),
     ("mod", "test_mod_float_edge_cases_fmod_0_float16", "file"),
     ("spacetodepth", "test_spacetodepth_crd_mode_example", "file"),
 }
 REFUSED = {
     ("batch_normalization", "test_batchnorm_example_training_mode", "constants"),
     ("cast", "test_cast_FLOAT_to_INT4", "file"),
+    ("castlike", "test_castlike_FLOAT_to_FLOAT16", "file"),
+    ("castlike", "test_castlike_FLOAT_to_INT4", "constants"),
     ("dropout", "test_training_dropout", "file"),
     ("dynamicquantizelinear", "test_dynamicquantizelinear", "file"),
     ("nonzero", "test_nonzero_example", "file"),
     ("roialign", "test_roialign_mode_max", "file"),
+    ("scan", "test_scan_sum", "file"),
     ("topk", "test_top_k_uint64", "constants"),
 }
 """Module of ONNX's tests, name of one, variant."""

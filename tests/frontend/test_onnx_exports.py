@@ -84,7 +84,7 @@ def test_a_choice_by_values_between_shapes_is_refused():
     with pytest.raises(
         UnsupportedOpError,
         match=r"choice \(If\) chooses when the network runs.*\[3, 9, 8\] float32 or \[1, 3, 9, 8\]"
-        r".*--input NAME==NUMBER",
+        r".*ImportOptions\(values=\{'NAME': NUMBER\}\)",
     ):
         import_onnx(squeeze_if(BY_VALUES))
 
@@ -130,9 +130,9 @@ def test_an_input_that_chooses_is_given_its_value(rate: float):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"rat": 8000}, "--input rat==...: the model has no such input; it has x, rate"),
-        ({"rate": 0.5}, "--input rate==0.5: the model has int64 there"),
-        ({"rate": (1, 2)}, r"--input rate==1,2: 2 values found; the model has \[\]"),
+        ({"rat": 8000}, r"values=\{'rat': ...\}\): the model has no such input; it has x, rate"),
+        ({"rate": 0.5}, r"values=\{'rate': 0.5\}\): the model has int64 there"),
+        ({"rate": (1, 2)}, r"values=\{'rate': \(1, 2\)\}\): 2 values found; the model has \[\]"),
         ({"rate": 8000, "x": 1}, r"all inputs are given a value \(x, rate\): nothing is left"),
     ],
 )

@@ -59,10 +59,11 @@ def test_the_ending_tells_the_format(file):
     assert is_model(file)
     mod = load_model(file, ImportOptions(batch=2)).module
     assert shape(mod["main"].params[0]) == (2, 3, 16, 16)
-    with pytest.raises(ConfigError, match="leave --params out"):
+    with pytest.raises(ConfigError, match=r"leave ImportOptions\(params=...\) out"):
         load_model(file, ImportOptions(params=file))
     with pytest.raises(
-        ConfigError, match=r"--input y=1,3,16,16: the model has no such input; it has x"
+        ConfigError,
+        match=r"inputs=\{'y': \(1, 3, 16, 16\)\}\): the model has no such input; it has x",
     ):
         load_model(file, ImportOptions(inputs={"y": (1, 3, 16, 16)}))
 

@@ -100,7 +100,9 @@ def test_an_open_batch_is_one_with_a_notice(tmp_path):
     assert dataflow.shape(mod["main"].params[0]) == (1, *x.shape[1:])
     with pytest.raises(FrontendError, match="at least 1"):
         import_torch(file, batch=0)
-    with pytest.raises(ConfigError, match="--input y=1,3: the model has no such input; it has inp"):
+    with pytest.raises(
+        ConfigError, match=r"\{'y': \(1, 3\)\}\): the model has no such input; it has inp"
+    ):
         import_torch(file, inputs={"y": (1, 3)})
     by_shape = import_torch(file, inputs={"input": (3, *x.shape[1:])})
     assert dataflow.shape(dataflow.results(by_shape["main"])[0]) == (3, 10)

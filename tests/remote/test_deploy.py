@@ -158,7 +158,9 @@ def test_tracker_two_servers_one_of_them_killed(case, tmp_path):
             assert_equals_oracle(deploy(case.path, place, inputs=case.inputs, repeats=1), case)
             with pytest.raises(DeployError, match="no device with key 'other', but board; start"):
                 deploy(case.path, Endpoint(address=tracker, tracker=True, key="other"))
-            with pytest.raises(DeployError, match=r"where it serves for a tracker .* --tracker$"):
+            with pytest.raises(
+                DeployError, match=r"where it serves for a tracker .* Endpoint\(tracker=True\)$"
+            ):
                 deploy(case.path, Endpoint(address=one.address, key="board"))
             with pytest.raises(DeployError, match=r"no RPC server .* a tracker is given with --tr"):
                 deploy(case.path, Endpoint(address=tracker))
@@ -249,7 +251,7 @@ def test_does_not_fit(case, direct, tmp_path, changes, message):
 
 
 def test_wrong_key(case, direct):
-    with pytest.raises(DeployError, match="no device with key 'wrong'; give the --key of relay-i"):
+    with pytest.raises(DeployError, match="no device with key 'wrong'; give the key of relay-i"):
         deploy(case.path, at(direct, key="wrong"))
 
 

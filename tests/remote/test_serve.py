@@ -47,12 +47,12 @@ def test_nothing_listens():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"host": "0.0.0.0"}, "--allow-network and give a --key"),
-        ({"host": "", "key": "k"}, "--allow-network and give a --key"),
-        ({"host": "0.0.0.0", "key": "k"}, "--allow-network"),
-        ({"host": "0.0.0.0", "allow_network": True}, "give a --key"),
+        ({"host": "0.0.0.0"}, r"ServeOptions\(allow_network=True, key=...\)"),
+        ({"host": "", "key": "k"}, r"ServeOptions\(allow_network=True, key=...\)"),
+        ({"host": "0.0.0.0", "key": "k"}, r"ServeOptions\(allow_network"),
+        ({"host": "0.0.0.0", "allow_network": True}, r"key=...\)"),
         ({"proxy": ELSEWHERE, "key": "k"}, "10.0.0.1 is reached by other computers"),
-        ({"tracker": ELSEWHERE}, "give a --key"),
+        ({"tracker": ELSEWHERE}, r"key=...\)"),
         ({"tracker": ELSEWHERE, "proxy": ELSEWHERE, "key": "k"}, "choose one"),
         ({"key": "two words"}, "letters, digits"),
         ({"key": "a:b"}, "letters, digits"),

@@ -9,9 +9,9 @@ import pytest
 
 from relay_int8.compiler.kernel_calls import KernelCall, timed_calls, times_by_tensor
 from relay_int8.data.tensor_info import TensorInfo
-from relay_int8.errors import RecordError
+from relay_int8.errors import ConfigError, RecordError
 from relay_int8.numerics.snr import least_snr_db, snr_db
-from relay_int8.report.accuracy import Evaluation, evaluate
+from relay_int8.report.accuracy import Evaluation, evaluate, require_labels
 from relay_int8.runtime.profiling import random_inputs
 
 pytestmark = pytest.mark.fast
@@ -122,3 +122,19 @@ def test_an_evaluation_that_no_images_give_is_none(values):
     fields = asdict(Evaluation(samples=10, top1=0.5)) | values
     with pytest.raises(RecordError, match="not an evaluation of relay-int8"):
         Evaluation.from_json(json.dumps(fields))
+
+
+def test_what_is_no_network_and_no_image():
+    with pytest.raises(ConfigError, match=r"x\.ri8: a path found, .* relay_int8\.load\('x\.ri8'\)"):
+        evaluate("x.ri8", IMAGES)
+    arrays = [image["x"] for image in IMAGES]
+    with pytest.raises(ConfigError, match=r"ndarray found, dictionaries .*relay_int8\.open_data\("):
+        evaluate(network(1, lambda batch: batch), arrays)
+
+
+@pytest.mark.parametrize("labels", [[0.5, 1.0, 0.0], np.eye(3), list("abc")])
+def test_labels_are_one_integer_an_image(labels):
+    with pytest.raises(
+        ConfigError, match=r"of shape .* and type .*; give one integer for each image"
+    ):
+        require_labels(np.asarray(labels), 3, 10)

@@ -1,9 +1,11 @@
 """Artifacts: what is saved is what runs; whatever is damaged or foreign is refused before loading."""
 
+import copy
 import dataclasses
 import hashlib
 import io
 import json
+import pickle
 import platform
 import subprocess
 import sys
@@ -174,7 +176,7 @@ def test_equal_contents_make_equal_files(artifact, library, tmp_path):
         ({"x": X.astype(">f4"), "q": Q}, "type >f4 given, float32 expected"),
         ({"x": X.T.copy(), "q": Q}, "shape 4 x 2 given, any x 4 expected"),
         ({"x": X[0], "q": Q}, "shape 4 given"),
-        ({"x": X.tolist(), "q": Q}, "a list given, a NumPy array expected"),
+        ({"x": X.tolist(), "q": Q}, "list given, a NumPy array expected"),
     ],
 )
 def test_misfit_inputs_are_named(artifact, inputs, message):
@@ -285,7 +287,7 @@ def test_failed_write_leaves_what_was_there(artifact, library, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(ArtifactError, match="No space left"):
+    with pytest.raises(ArtifactError, match="no space left"):
         save_artifact(artifact, library.read_bytes(), manifest(coverage={"int8": 3}))
     assert artifact.read_bytes() == before
     assert [path.name for path in artifact.parent.iterdir()] == [artifact.name]
@@ -334,3 +336,43 @@ assert "tvm" not in sys.modules and "onnx" not in sys.modules
 """
     root = Path(relay_int8.__file__).parents[1]
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, cwd=root)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("network.onnx", b"\x08\x07"),
+        ("network.tflite", b""),
+        ("network.pt2", b"PK\x05\x06" + bytes(18)),  # an empty zip
+        ("network.onnx", None),
+        ("network-symbol.json", b"{}"),
+    ],
+)
+def test_a_model_is_told_from_a_damaged_artifact(tmp_path, name, content):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    for read in (relay_int8.load, read_manifest):
+        with pytest.raises(
+            ArtifactError, match=r"is a model, .* with relay_int8.compile_model, or"
+        ):
+            read(tmp_path / name)
+
+
+def test_a_folder_is_no_artifact(tmp_path):
+    with pytest.raises(ArtifactError, match="a folder; relay-int8 quantize writes artifacts"):
+        relay_int8.load(tmp_path)
+
+
+def test_a_loaded_network_is_neither_pickled_nor_copied(artifact):
+    network = relay_int8.load(artifact)
+    for call in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(ArtifactError, match="neither copied nor pickled; load the artifact ag"):
+            call(network)
+    assert network.twin().path == artifact
+
+
+def test_a_folder_that_is_missing_is_named(library, tmp_path):
+    with pytest.raises(
+        ArtifactError, match=r"x\.ri8: cannot be written: there is no folder .*none$"
+    ):
+        save_artifact(tmp_path / "none" / "x.ri8", library.read_bytes(), manifest())

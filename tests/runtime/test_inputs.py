@@ -149,7 +149,7 @@ def test_an_output_that_is_an_input_outlives_the_next_run(module):
         (Foreign(aligned(), (8, 0)), "input x: lies on device 8:0 of DLPack, the artifact runs on"),
         (Foreign(aligned((2, 15))), "input x: shape 2 x 15 given, 2 x 16 expected"),
         (Foreign(aligned(dtype="int32")), "input x: type int32 given, float32 expected"),
-        ([1.0], "input x: a list given, a NumPy array expected"),
+        ([1.0], "input x: list given, a NumPy array expected"),
     ],
 )
 def test_what_does_not_fit_is_refused(module, given, message):

@@ -88,7 +88,9 @@ def test_values_of_other_types_are_named(folder, damage, fault):
 
 
 def test_a_new_run_does_not_mix_with_an_old_one(folder):
-    with pytest.raises(RecordError, match="holds trials already; --resume goes on with them"):
+    with pytest.raises(
+        RecordError, match=r"trials already; TuneOptions\(resume=True\) goes on with them"
+    ):
         Log(folder, MANIFEST)
 
 

@@ -123,7 +123,9 @@ def test_candidates_that_are_wrong_or_fail_have_none(batch, source, tmp_path):
 
 
 def test_a_gpu_that_cannot_be_used_stops_the_run(batch, right):
-    with pytest.raises(DeployError, match=r"GPU: .*out of memory.*; end what else .* --resume"):
+    with pytest.raises(
+        DeployError, match=r"GPU: .*out of memory.*; end what else .* TuneOptions\(resume"
+    ):
         measured(right, batch, FAKE_CUDA_MEMORY_BYTES="100")
 
 
@@ -169,7 +171,9 @@ def test_what_no_candidate_is_to_blame_for(message, remedy):
 def test_a_gpu_of_another_computer_that_cannot_be_used_stops_the_run():
     endpoint = Endpoint(address=Address("127.0.0.1", 9090))
     measurer = RemoteMeasurer(target_config(named_target("sm_80")), endpoint)
-    with pytest.raises(DeployError, match=r"9090: CUDA: out of memory; .* go on with --resume"):
+    with pytest.raises(
+        DeployError, match=r"9090: CUDA: out of memory; .* go on with TuneOptions\(resume"
+    ):
         measurer._lost(SessionLost("CUDA: out of memory; end it"))
     assert measurer._lost(SessionLost("connection reset")).verdict == "lost"
 
@@ -178,7 +182,9 @@ def test_a_gpu_of_another_computer_that_cannot_be_used_stops_the_run():
 def test_another_computers_gpu_is_not_flushed():
     endpoint = Endpoint(address=Address("127.0.0.1", 9090))
     options = TuneOptions(rack=endpoint, timing=Timing(flush=True))
-    with pytest.raises(ConfigError, match=r"cache of another computer's GPU .*; leave --flush out"):
+    with pytest.raises(
+        ConfigError, match=r"cache of another computer's GPU .*; leave Timing\(flush=True\) out"
+    ):
         tune_tasks((), named_target("sm_80"), "net", options)
 
 

@@ -80,7 +80,7 @@ def test_a_device_of_another_number_of_threads_is_refused(single):
     target = target_config(native_target()) | {"num-cores": 63}
     with (
         devices(single, target=target) as measurer,
-        pytest.raises(DeployError, match=f"the device runs {THREADS}; serve with --threads 63"),
+        pytest.raises(DeployError, match=f"the device runs {THREADS}; serve with 63 threads"),
     ):
         measurer.describe()
 
@@ -107,6 +107,8 @@ def test_lost_devices(rack):
     two.process.kill()
     with (
         devices(where, patience_s=3) as measurer,
-        pytest.raises(DeployError, match=r"key .board.: no device for 3 s .* --resume"),
+        pytest.raises(
+            DeployError, match=r"key .board.: no device for 3 s .* TuneOptions\(resume=True\)"
+        ),
     ):
         measurer.measure(planted.TASK, [None])

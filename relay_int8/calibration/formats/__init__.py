@@ -18,6 +18,7 @@ from relay_int8.calibration.formats.exchange import Exchange, Format
 from relay_int8.calibration.formats.fit import fit
 from relay_int8.calibration.formats.ranges import given_ranges
 from relay_int8.errors import CalibrationError, ConfigError
+from relay_int8.messages import unreadable
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
@@ -54,8 +55,9 @@ def format_of_name(path: Path) -> Format:
     ]
     if path.suffix == ".cache":
         raise ConfigError(
-            f"{path}: TensorRT and ONNX Runtime both name tables so; say which one with --to "
-            "tensorrt or --to onnxruntime-text"
+            f"{path}: TensorRT and ONNX Runtime both name tables so; say which one with "
+            "convert_table(target_format='tensorrt') or "
+            "convert_table(target_format='onnxruntime-text')"
         )
     if not matching:
         raise ConfigError(
@@ -75,7 +77,9 @@ def read_exchange(path: Path | str, form: Format | None = None) -> tuple[Exchang
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise CalibrationError(f"{path}: cannot be read as a calibration table: {error}") from error
+        raise CalibrationError(
+            f"{path}: cannot be read as a calibration table: {unreadable(error)}"
+        ) from error
     known = form or next((each for each in FORMATS.values() if each.recognizes(text)), None)
     if known is None:
         raise CalibrationError(

@@ -167,8 +167,8 @@ def left_out(exchange: Exchange, *, ends: bool = True) -> list[str]:
     if table.factors:
         losses.append(
             f"factors of the channels of {len(table.factors)} tensors are left out, of which the "
-            "ranges are; for those of the model itself calibrate with --preset int8-symmetric, or "
-            "quantize with --tool equalization=none"
+            "ranges are; for those of the model itself calibrate with preset int8-symmetric, or "
+            "quantize with the tool equalization=none"
         )
     unequal = [name for name, item in table.entries.items() if -item.low != item.high]
     signed = [name for name in unequal if table.entries[name].low < 0]
@@ -179,7 +179,7 @@ def left_out(exchange: Exchange, *, ends: bool = True) -> list[str]:
     half = len(unequal) - len(signed)
     if ends and half:
         losses.append(
-            f"that {half} ranges begin at zero (u8) is left out; --model knows it when reading"
+            f"that {half} ranges begin at zero (u8) is left out; the model knows it when reading"
         )
     return losses
 

@@ -105,7 +105,7 @@ def losses(exchange: Exchange) -> list[str]:
     sentences = [text for text in left_out(exchange) if "weights" not in text]
     sentences.append("multipliers have six decimals")
     if not exchange.weights:
-        sentences.append("the weights' multipliers are missing; --model computes them")
+        sentences.append("the weights' multipliers are missing; with the model they are computed")
     if any(threshold(item) == 0 for item in entries.values()):
         sentences.append("tensors that are always zero are left out")
     return sentences

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from relay_int8.errors import CalibrationError
+from relay_int8.messages import unreadable
 
 FLOATS = ("F32", "F16", "BF16")
 
@@ -31,7 +32,9 @@ def load_qtable(path: Path) -> dict[str, str]:
     try:
         return read_qtable(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
-        raise CalibrationError(f"{path}: cannot be read as a qtable: {error}") from error
+        raise CalibrationError(
+            f"{path}: cannot be read as a qtable: {unreadable(error)}"
+        ) from error
     except CalibrationError as error:
         raise CalibrationError(f"{path}: {error}") from error
 

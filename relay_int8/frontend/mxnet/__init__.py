@@ -87,6 +87,6 @@ def params_beside(symbol: Path) -> Path:
         names = ", ".join(path.name for path in candidates) or "no such file"
         raise FrontendError(
             f"{symbol}: its weights are one file {name}-NNNN.params beside it; found {names}: "
-            "pass --params FILE"
+            "pass ImportOptions(params='FILE')"
         )
     return candidates[0]

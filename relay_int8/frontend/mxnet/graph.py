@@ -21,7 +21,7 @@ from relay_int8.frontend.mxnet.attributes import Attributes
 from relay_int8.frontend.mxnet.converters import CONVERTERS, REFUSED, WEIGHTED, data_inputs
 from relay_int8.frontend.mxnet.step import MxnetStep
 from relay_int8.frontend.mxnet.symbol import VARIABLE, Entry, Symbol, SymbolNode
-from relay_int8.frontend.options import Shapes
+from relay_int8.frontend.options import Shapes, shape_option
 from relay_int8.graph.dataflow import operator
 from relay_int8.notices import notice
 
@@ -135,15 +135,15 @@ class MxnetImporter:
             input_shape = (self._batch, *input_shape[1:])
         if input_shape and input_shape[0] < 1 and min(input_shape[1:], default=1) > 0:
             notice(
-                f"input {node.name} leaves its batch open; batch 1 is taken: pass --batch N, or "
-                "batch=N in Python, for another"
+                f"input {node.name} leaves its batch open; batch 1 is taken: pass "
+                "ImportOptions(batch=N) for another"
             )
             input_shape = (1, *input_shape[1:])
         if not input_shape or min(input_shape) < 1:
             raise FrontendError(
                 f"{node.name} is none of the parameters, and as an input its shape is open "
-                f"({list(input_shape) or 'nothing'}); give --input {node.name}=1,3,224,224 with "
-                "its own numbers"
+                f"({list(input_shape) or 'nothing'}); give "
+                f"{shape_option(node.name, (1, 3, 224, 224))} with its own numbers"
             )
         return input_shape
 

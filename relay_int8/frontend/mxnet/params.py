@@ -57,7 +57,9 @@ def read_params(path: Path) -> dict[str, Array]:
         There is no such file, it is no whole list of named arrays, or an array is sparse.
     """
     if not path.is_file():
-        raise FrontendError(f"{path}: no such file; expected MXNet parameters (pass --params FILE)")
+        raise FrontendError(
+            f"{path}: no such file; expected MXNet parameters (pass ImportOptions(params='FILE'))"
+        )
     reader = _Reader(path, path.read_bytes())
     if reader.u64("what kind of file it is") != LIST_MAGIC:
         raise FrontendError(

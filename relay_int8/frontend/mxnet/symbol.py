@@ -13,6 +13,7 @@ from typing import Any
 
 from relay_int8 import finite_json
 from relay_int8.errors import FrontendError
+from relay_int8.file_names import absent
 from relay_int8.frontend.options import require_tensors
 
 VARIABLE = "null"
@@ -67,7 +68,7 @@ def read_symbol(path: Path) -> Symbol:
         There is no such file, or it is not a whole MXNet symbol.
     """
     if not path.is_file():
-        raise FrontendError(f"{path}: no such file; expected an MXNet symbol (-symbol.json)")
+        raise FrontendError(f"{path}: {absent(path)}; expected an MXNet symbol (-symbol.json)")
     size = path.stat().st_size
     if size > LARGEST_BYTES:
         raise FrontendError(f"{path}: {size} bytes; an MXNet symbol has at most {LARGEST_BYTES}")

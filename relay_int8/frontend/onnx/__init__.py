@@ -25,6 +25,7 @@ from relay_int8.frontend.onnx.contrib.experimental import set_apart
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.graph import NamedImporter
 from relay_int8.frontend.onnx.operator_support import (
+    SCAN,
     computed_operands,
     reasons,
     unsupported_nodes,
@@ -57,6 +58,7 @@ NO_LABELS = ("?", "-1", "None")
 """What exporters write for extents that are open, and not the same."""
 
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
+FIRST_SCAN = 9  # oldest opset whose Scan is one loop
 PLAIN_OPSET = 13  # oldest opset whose operators TVM's importer reads as the standard says
 
 FIRST_WITH_COORDINATES = 11
@@ -179,6 +181,11 @@ def _to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
         )
     if opset >= PLAIN_OPSET:
         return model
+    if opset < FIRST_SCAN and any(node.op_type == SCAN for node in model.graph.node):
+        raise UnsupportedOpError(
+            f"a Scan of opset {opset} loops over each image; export the model with opset "
+            f"{PLAIN_OPSET} or newer"
+        )
     try:
         plain = onnx.version_converter.convert_version(set_apart(model), PLAIN_OPSET)
     except (RuntimeError, onnx.version_converter.ConvertError) as err:

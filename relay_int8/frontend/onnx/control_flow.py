@@ -75,8 +75,8 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         except (NotImplementedError, UnsupportedOpError) as err:
             raise UnsupportedOpError(
                 f"{title} chooses when the network runs, and both branches cannot be computed: "
-                f"{err}; if an input alone chooses, give its value: --input NAME==NUMBER, or "
-                "ImportOptions(values=...)"
+                f"{err}; if an input alone chooses, give its value: "
+                "ImportOptions(values={'NAME': NUMBER})"
             ) from err
         return [self.bb.emit(value) if isinstance(value, relax.Call) else value for value in chosen]
 

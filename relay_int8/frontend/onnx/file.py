@@ -8,6 +8,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from relay_int8.errors import FrontendError
+from relay_int8.file_names import absent
 
 # First bytes of files that are often taken for ONNX models: (offset, bytes, what it is).
 SIGNATURES = (
@@ -20,7 +21,7 @@ SIGNATURES = (
     (4, b"TFL3", "a TFLite model: its name ends in .tflite"),
     (0, b"<", "XML or HTML text: check the download"),
     (0, b"{", "JSON text: the name of an MXNet symbol ends in .json"),
-    (0, b"\x12\x01\0\0\0\0\0\0", "MXNet parameters: give the -symbol.json, with --params"),
+    (0, b"\x12\x01\0\0\0\0\0\0", "MXNet parameters: give the -symbol.json, which finds them"),
 )
 
 
@@ -33,7 +34,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         There is no such file, or it is no whole ONNX model; the message says what was found.
     """
     if not path.is_file():
-        raise FrontendError(f"{path}: no such file; expected an ONNX model")
+        raise FrontendError(f"{path}: {absent(path)}; expected an ONNX model")
     data = path.read_bytes()
     if not data:
         raise FrontendError(f"{path}: the file is empty; expected an ONNX model")

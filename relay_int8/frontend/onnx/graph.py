@@ -12,7 +12,7 @@ from tvm import IRModule, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.importing import CONVERTER_ERRORS, cut_options
+from relay_int8.frontend.importing import CONVERTER_ERRORS, cut_option
 from relay_int8.frontend.onnx.control_flow import ControlFlow
 from relay_int8.frontend.onnx.node_form import misfit, title_of
 from relay_int8.frontend.onnx.operator_support import OURS
@@ -207,7 +207,7 @@ class NamedImporter(ControlFlow):
         if not all(_is_static(item) for item in values):
             raise NotImplementedError(
                 "how large its result is depends on values of the input; make outputs of what it "
-                f"reads ({cut_options(node.input)})"
+                f"reads ({cut_option(node.input)})"
             )
         for item in values:
             if isinstance(item.ty, relax.TensorType) and not _is_possible(shape(item)):

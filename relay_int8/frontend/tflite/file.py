@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.file_names import absent
 from relay_int8.frontend.options import require_tensors
 from relay_int8.frontend.tflite.schema import (
     CUSTOM,
@@ -118,7 +119,7 @@ def read_model(path: Path) -> TfliteModel:
         It has several entry points, or tensors of a type or encoding that cannot be read.
     """
     if not path.is_file():
-        raise FrontendError(f"{path}: no such file; expected a TFLite model")
+        raise FrontendError(f"{path}: {absent(path)}; expected a TFLite model")
     data = path.read_bytes()
     if data[4:8] != IDENTIFIER:
         raise FrontendError(

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from relay_int8.errors import FrontendError
+from relay_int8.file_names import absent
 
 Array = np.ndarray[Any, Any]
 
@@ -68,7 +69,7 @@ def read_archive(path: Path) -> Archive:
         There is no such file, or it is no whole archive of one exported program.
     """
     if not path.is_file():
-        raise FrontendError(f"{path}: no such file; expected a program of torch.export (.pt2)")
+        raise FrontendError(f"{path}: {absent(path)}; expected a program of torch.export (.pt2)")
     try:
         with zipfile.ZipFile(path) as archive:
             return _Reader(archive, path.stat().st_size).archive()

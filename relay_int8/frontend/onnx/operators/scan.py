@@ -63,7 +63,7 @@ class ScanForm:
             axis, array = self._axis(index, x), constant(x)
             at = count - 1 - run if _of(self.input_directions, index) else run
             if array is not None:
-                rows.append(relax.const(np.ascontiguousarray(np.take(array, at, axis))))
+                rows.append(relax.const(np.take(array, at, axis).copy()))
                 continue
             row = bb.emit(relax.op.strided_slice(x, [axis], [at], [at + 1]))
             rows.append(bb.emit(relax.op.squeeze(row, [axis])))

@@ -11,7 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from relay_int8.errors import ConfigError
-from relay_int8.frontend.options import Values, require_input
+from relay_int8.frontend.options import Values, require_input, value_option
 
 
 def fix_inputs(model: onnx.ModelProto, values: Values) -> onnx.ModelProto:
@@ -27,7 +27,7 @@ def fix_inputs(model: onnx.ModelProto, values: Values) -> onnx.ModelProto:
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = {value.name: value for value in model.graph.input if value.name not in weights}
     for name in values:
-        require_input(name, f"--input {name}==...", inputs)
+        require_input(name, value_option(name), inputs)
     if len(values) == len(inputs):
         raise ConfigError(f"all inputs are given a value ({', '.join(inputs)}): nothing is left")
     fixed = onnx.ModelProto()
@@ -46,7 +46,7 @@ def _array(declared: onnx.ValueInfoProto, given: np.ndarray) -> np.ndarray:
     """Return a value in the type and shape of an input; one number is that of all its elements."""
     tensor = declared.type.tensor_type
     kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    option = f"--input {declared.name}=={','.join(map(str, given.reshape(-1)))}"
+    option = value_option(declared.name, given.reshape(-1).tolist())
     array = given.astype(kind)
     if np.dtype(kind).kind != "f" and (array != given).any():
         raise ConfigError(f"{option}: the model has {np.dtype(kind)} there")

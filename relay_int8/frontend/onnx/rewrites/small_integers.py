@@ -42,7 +42,7 @@ def unpack_integers(model: onnx.ModelProto) -> onnx.ModelProto:
     Raises
     ------
     UnsupportedOpError
-        If a tensor that is computed is quantized to fewer than 8 bits.
+        If a tensor that is computed is quantized, or cast, to fewer than 8 bits.
     """
     if not any(tensor.data_type in BYTES for tensor in _constants(model.graph)):
         return model
@@ -77,6 +77,11 @@ def _quantize_constants(graph: onnx.GraphProto) -> None:
             known[node.output[0]] = node.attribute[0].t
     kept = []
     for node in graph.node:
+        if node.op_type == "CastLike" and _kind(known.get(node.input[1])) in BYTES:
+            raise UnsupportedOpError(
+                f"node {title_of(node)} (CastLike) casts to fewer than 8 bits, which no "
+                "kernel reads"
+            )
         if node.op_type != "QuantizeLinear" or not _is_small(node, known):
             kept.append(node)
             continue
@@ -89,6 +94,10 @@ def _quantize_constants(graph: onnx.GraphProto) -> None:
     nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def _kind(tensor: TensorProto | None) -> int | None:
+    return None if tensor is None else tensor.data_type
 
 
 def _is_small(node: onnx.NodeProto, known: Mapping[str, TensorProto]) -> bool:

@@ -14,6 +14,7 @@ from relay_int8.frontend.onnx.experimental import EXPERIMENTAL
 from relay_int8.frontend.onnx.functions import EXPANDED
 from relay_int8.frontend.onnx.fused import FUSED
 from relay_int8.frontend.onnx.fused_attention import ATTENTION
+from relay_int8.frontend.onnx.grouped_attention import GROUPED
 from relay_int8.frontend.onnx.quantized import MICROSOFT, QUANTIZED
 from relay_int8.frontend.onnx.quantized_text import QUANTIZED_TEXT
 from relay_int8.frontend.onnx.rotary import ROTARY
@@ -22,10 +23,6 @@ from relay_int8.frontend.onnx.weight_only import WEIGHT_ONLY
 
 MS = "com.microsoft"
 REASONS = {
-    "com.microsoft.GroupQueryAttention": (
-        "where it puts keys depends on values of the input; export the model with attention of "
-        "standard operators, without a cache of earlier tokens"
-    ),
     "NonMaxSuppression": "how many boxes it keeps depends on values",
     "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
 }
@@ -37,7 +34,9 @@ BLOCKED = "com.microsoft.nchwc."
 """Domain of operators on images in blocks of channels."""
 UNTRIMMED = {"NonMaxSuppression"}
 """TVM's importer gives as many rows as there could be, not those that there are."""
-CONTRIB = CHANNELS_LAST | FUSED | ATTENTION | MICROSOFT | QUANTIZED_TEXT | ROTARY | WEIGHT_ONLY
+CONTRIB = (
+    CHANNELS_LAST | FUSED | ATTENTION | GROUPED | MICROSOFT | QUANTIZED_TEXT | ROTARY | WEIGHT_ONLY
+)
 """Operators of com.microsoft."""
 STANDARD_TOO = {"Gelu", "SimplifiedLayerNormalization"}
 """Those that have the name of a standard operator, or that ONNX Runtime writes as one."""

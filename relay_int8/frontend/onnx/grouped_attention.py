@@ -19,7 +19,7 @@ from relay_int8.frontend.onnx.converters import Converter
 from relay_int8.frontend.onnx.fused import padded
 from relay_int8.frontend.onnx.fused_attention import Heads, attended, continued, split_heads
 from relay_int8.frontend.onnx.rotary import turned_heads
-from relay_int8.graph.dataflow import constant, dtype, shape
+from relay_int8.graph.dataflow import constant, shape
 
 Attributes = dict[str, Any]
 SINK, SCALES = 11, 12

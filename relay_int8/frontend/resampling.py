@@ -87,15 +87,3 @@ WIDEST = 2
 
 FILTERS: dict[str, Callable[..., Array]] = {"linear": _linear, "cubic": _cubic}
 """Weight of a pixel by its distance, for each mode."""
-
-
-def mean_weights(size: int, wanted: int) -> Array:
-    """Return weights of adaptive average pooling: means of windows, float32 (wanted, size).
-
-    Window i is that from ``floor(i * size / wanted)`` to ``ceil((i + 1) * size / wanted)``.
-    """
-    i, pixels = np.arange(wanted)[:, None], np.arange(size)
-    begins, ends = i * size // wanted, -(-(i + 1) * size // wanted)
-    parts = (begins <= pixels) & (pixels < ends)
-    shares: Array = (parts / parts.sum(axis=1, keepdims=True)).astype("float32")
-    return shares

@@ -1,4 +1,4 @@
-"""exp, tanh, erf and log of a float32 number, as expressions that compilers vectorize.
+"""exp, tanh, erf, log, sin and cos of a float32 number, as expressions that compilers vectorize.
 
 What TVM writes for these calls the C library for each element. Here every operation is written
 out, so that LLVM takes a vector of elements at a time, and rounds alike on all targets.
@@ -8,6 +8,7 @@ Exact:  as docs/design.md writes them down. What is not a number stays so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from tvm import tirx
@@ -16,11 +17,14 @@ from tvm.tirx import Expr
 from schedules.bodies.exponential import exp as exp_of_negative
 from schedules.bodies.expressions import blend, fma
 from schedules.spec.functions import (
+    COS_SERIES,
     ERF_SERIES,
     ERFC_SERIES,
     ERFC_STEP,
     EXP_RANGE,
     EXP_SERIES,
+    GREATEST_ANGLE,
+    HALF_PI,
     LEAST_EXP_ARGUMENT,
     LEAST_MANTISSA_BITS,
     LN2_HIGH,
@@ -28,6 +32,7 @@ from schedules.spec.functions import (
     LOG2_E,
     LOG_SERIES,
     SERIES_END,
+    SIN_SERIES,
     SUBNORMAL_STEPS,
     TANH_SERIES,
 )
@@ -114,7 +119,47 @@ def log(x: Expr) -> Expr:
     return steps.then(blend(x > _number(0), blend(is_finite, y, x), ends))
 
 
-FUNCTIONS: dict[str, Callable[[Expr], Expr]] = {"exp": exp, "tanh": tanh, "erf": erf, "log": log}
+def sin(x: Expr) -> Expr:
+    """Return the sine of ``x``; no number of infinity."""
+    return _wave(x, 0)
+
+
+def cos(x: Expr) -> Expr:
+    """Return the cosine of ``x``; no number of infinity."""
+    return _wave(x, 1)
+
+
+def _wave(x: Expr, ahead: int) -> Expr:
+    """Return the sine of ``x`` and so many quarters of a turn."""
+    steps = _Steps()
+    x = steps.hold(x)
+    a = steps.hold(tirx.min(_number(GREATEST_ANGLE), tirx.max(_number(-GREATEST_ANGLE), x)))
+    whole = tirx.call_llvm_pure_intrin("int32", "llvm.lrint", a * _number(2 / math.pi))
+    quarters = steps.hold(whole)
+    r, n = a, steps.hold(quarters.astype("float32"))
+    for part in HALF_PI:
+        r = fma(n, _number(-part), r)
+    r = steps.hold(r)
+    z = steps.hold(r * r)
+    sine = fma(r * z, _series(SIN_SERIES, z), r)
+    cosine = fma(z * z, _series(COS_SERIES, z), fma(z, _number(-0.5), _number(1)))
+    turn = steps.hold(quarters + ahead)
+    # All bits set where the turn is odd: TVM's vectors cannot hold what a comparison is.
+    odd = steps.hold(tirx.const(0, "int32") - (turn & 1))
+    bits = (tirx.reinterpret("int32", cosine) & odd) | (tirx.reinterpret("int32", sine) & ~odd)
+    y = tirx.reinterpret("float32", bits ^ ((turn << 30) & tirx.const(SIGN, "int32")))
+    is_finite = _magnitude(x) < _number(float("inf"))  # and no other than numbers
+    return steps.then(blend(is_finite, y, _number(float("nan"))))
+
+
+FUNCTIONS: dict[str, Callable[[Expr], Expr]] = {
+    "exp": exp,
+    "tanh": tanh,
+    "erf": erf,
+    "log": log,
+    "sin": sin,
+    "cos": cos,
+}
 """TVM's name of a function -> the function."""
 
 

@@ -47,6 +47,14 @@ LOG_SERIES = (
 )
 """``log(1 + f) = f - f**2 / 2 + f**3 * p(f)`` to 6e-9 of it, 1 + f in [sqrt(1/2), sqrt(2)); fitted
 as the others: the greatest error least (Remez)."""
+HALF_PI = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
+"""They add up to pi / 2; an fma with the first is exact where it leaves less than one."""
+SIN_SERIES = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+COS_SERIES = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+"""``sin(r) = r + r**3 * p(r**2)`` and ``cos(r) = 1 - r**2 / 2 + r**4 * p(r**2)`` up to pi / 4,
+highest power first. Source: Cephes, sinf.c."""
+GREATEST_ANGLE = 2.0**20
+"""What larger angles are taken for, whose neighbours are a sixteenth and more apart."""
 LEAST_MANTISSA_BITS = 0x3F3504F3  # of sqrt(1/2)
 SUBNORMAL_STEPS = 23  # powers of two that subnormal numbers are multiplied by
 

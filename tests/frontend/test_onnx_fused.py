@@ -221,7 +221,6 @@ def test_unknown_operators_are_named_with_their_domain():
         ("RemovePadding", MS, "packing mode"),
         ("EPContext", MS, "before that"),
         ("BeamSearch", MS, "the encoder and the decoder"),
-        ("GroupQueryAttention", MS, "without a cache of earlier tokens"),
     ],
 )
 def test_what_is_bound_to_a_machine_is_refused_with_advice(op, domain, advice):

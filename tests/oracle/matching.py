@@ -12,6 +12,7 @@ a float consumer). What one integer operator can hold, inside out:
     factor  = core | leaky(core)            of conv2d, matmul, view
     sum     = factor | factor + view        the factor then a conv2d nobody else reads, or a view
             | view - view
+            one view of a sum or a product of two may be constant integers, see is_integers
     root    = sum, then clamps and one-to-one moves
             | a function of conv2d or matmul (+ bias) that epilogues compute, see oracle/gates.py
 
@@ -21,7 +22,7 @@ is a float island.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -99,6 +100,30 @@ def is_view(node: object) -> bool:
     if node.op == "resize2d" and not is_nearest_floor(node.attrs):
         return False
     return node.op in MOVES and is_view(node.args[0])
+
+
+def is_integers(node: object) -> bool:
+    """Whether node is a constant of several numbers with one scale, not one a channel of an image.
+
+    Of int32 it would be a bias.
+    """
+    if not isinstance(node, Node) or not is_weight(node):
+        return False
+    array, s = constant_of(node), constant(node.args[1])
+    by_channel = array.ndim >= 3 and array.shape[-2:] == (1, 1)
+    return s.size == 1 and array.size > 1 and array.dtype != np.int32 and not by_channel
+
+
+def constant_of(node: Node) -> np.ndarray:
+    """Return the constant that a dequantize stands on: integers, or the reals of a pair."""
+    q = node.args[0]
+    return constant(q.args[0] if q.op == "quantize" else q)
+
+
+def _are_operands(nodes: Sequence[object]) -> bool:
+    """Whether nodes are views, of which one may be constant integers."""
+    views = [is_view(node) for node in nodes]
+    return all(views) or (any(views) and all(is_view(n) or is_integers(n) for n in nodes))
 
 
 def is_filled(node: Node) -> bool:
@@ -213,7 +238,7 @@ def _sum(node: Node, graph: Graph) -> Match | None:
     if found or node.op not in ("add", "subtract"):
         return found
     first, second = node.args
-    if is_view(first) and is_view(second):
+    if _are_operands(node.args):
         return Match(first, residual=second, sign=1 if node.op == "add" else -1)
     if node.op == "subtract":
         return None
@@ -243,6 +268,8 @@ def _is_product(node: object) -> bool:
 def _is_core(node: Node) -> bool:
     if node.op in ("maximum", "minimum") and "constant" in [arg.op for arg in node.args]:
         return any(is_view(arg) for arg in node.args)
+    if node.op == "multiply":
+        return _are_operands(node.args)
     if node.op in BINARY:
         return all(is_view(arg) for arg in node.args)
     if node.op in (*AVERAGES, "sample2d") or (node.op == "resize2d" and is_bilinear(node.attrs)):

@@ -1,4 +1,4 @@
-"""exp, tanh, erf and log of float32 as docs/design.md has them, bit for bit."""
+"""exp, tanh, erf, log, sin and cos of float32 as docs/design.md has them, bit for bit."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ LOG = (
     -0.2500082033,
     0.3333333144,
 )
+HALF_PI = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
+SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 
 
 def exp(x: Array) -> Array:
@@ -77,6 +80,31 @@ def log(x: Array) -> Array:
         y = fma(k, np.asarray(LN2[0]), fma(k, np.asarray(LN2[1]), f * f * inner) + f)
     y = np.where(np.isposinf(x), x, y)
     return np.where(x > 0, y, np.where(x == 0, F(-np.inf), F(np.nan)))
+
+
+def sin(x: Array) -> Array:
+    """Return the sine of x."""
+    return _wave(x, 0)
+
+
+def cos(x: Array) -> Array:
+    """Return the cosine of x."""
+    return _wave(x, 1)
+
+
+def _wave(x: Array, ahead: int) -> Array:
+    """Return the sine of x and so many quarters of a turn."""
+    rest = a = np.clip(np.where(np.isfinite(x), x, F(0)), F(-(2**20)), F(2**20))
+    n = np.rint(a * F(2 / np.pi))
+    for part in HALF_PI:
+        rest = fma(n, np.asarray(F(-part)), rest)
+    square = rest * rest
+    sine = fma(rest * square, _polynomial(SIN, square), rest)
+    flat = fma(square, np.asarray(F(-0.5)), np.asarray(F(1)))
+    cosine = fma(square * square, _polynomial(COS, square), flat)
+    turn = n.astype(np.int64) + ahead
+    y = np.where(turn % 2 == 1, cosine, sine)
+    return np.where(np.isfinite(x), np.where(turn % 4 >= 2, -y, y), F(np.nan))
 
 
 def _decay(argument: Array) -> Array:

@@ -80,6 +80,7 @@ def quantized_by_onnxruntime(
     per_channel: bool = True,
     prepared: bool = True,
     reduce_range: bool = False,
+    activations: str = "QUInt8",
     options: Mapping[str, Any] | None = None,
 ) -> onnx.ModelProto:
     """Return a model as ONNX Runtime's static quantization writes it; ``prepared`` folds norms."""
@@ -104,7 +105,7 @@ def quantized_by_onnxruntime(
         str(target),
         Reader(),
         quant_format=quantization.QuantFormat[form],
-        activation_type=quantization.QuantType.QUInt8,
+        activation_type=quantization.QuantType[activations],
         weight_type=quantization.QuantType.QInt8,
         per_channel=per_channel,
         reduce_range=reduce_range,

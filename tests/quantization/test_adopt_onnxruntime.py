@@ -19,6 +19,7 @@ from tests.mxnet_models import run_fast
 from tests.onnx_models import model, run_onnx
 from tests.quantization.test_adopt import branches, quantized_by_onnxruntime
 from tests.quantized_networks import image
+from tests.x86_targets import X86
 
 
 @pytest.mark.parametrize("weights", ["QInt8", "QUInt8"])
@@ -135,6 +136,36 @@ def test_arithmetic_is_in_integers(op: str, operand: str, tmp_path: Path):
     proto = model(nodes, {"x": (1, 8, 7, 6)}, {"y": (1, 16, 7, 6)}, weights)
     proto = with_shared_weights(proto, tmp_path)
     assert_integers_near_onnxruntime(proto)
+
+
+@pytest.mark.parametrize("target", X86)
+@pytest.mark.parametrize("dims", [(2, 5, 8), (1, 3, 4, 8)])
+@pytest.mark.parametrize("kind", ["QInt8", "QUInt8"])
+def test_constants_beside_quantized_products_are_integers(
+    kind: str, dims: tuple[int, ...], target: str, tmp_path: Path
+):
+    """Biases of linear layers, scales of channels, positions: each has a pair of the file."""
+    rng = np.random.default_rng(11)
+    weights = {name: rng.normal(size=(8, 8)).astype("float32") / 3 for name in "uvw"}
+    weights |= {name: rng.normal(size=8).astype("float32") for name in ("b", "c", "gamma")}
+    weights["positions"] = rng.normal(size=dims[1:]).astype("float32")
+    nodes = [
+        helper.make_node("MatMul", ["x", "v"], ["a"]),
+        helper.make_node("Add", ["b", "a"], ["ab"]),
+        helper.make_node("Relu", ["ab"], ["r"]),
+        helper.make_node("MatMul", ["r", "w"], ["d"]),
+        helper.make_node("Add", ["d", "c"], ["dc"]),
+        helper.make_node("Mul", ["gamma", "dc"], ["m"]),
+        helper.make_node("Add", ["m", "positions"], ["p"]),
+        helper.make_node("MatMul", ["p", "u"], ["y"]),
+    ]
+    proto = model(nodes, {"x": dims}, {"y": dims}, weights)
+    proto = quantized_by_onnxruntime(proto, tmp_path, "QDQ", activations=kind, prepared=False)
+    adopted = adopt(import_onnx(proto))
+    assert [layer for layer in adopted.plan.layers if not layer.integer] == []
+    (y,) = run_on(adopted, target)
+    (theirs,) = run_onnx(proto, *image(adopted.mod).values())
+    assert np.abs(y - theirs).max() <= 0.02 * np.abs(theirs).max()
 
 
 @pytest.mark.fast

@@ -12,6 +12,7 @@ from relay_int8.frontend.onnx.contrib.classical import CLASSICAL
 from relay_int8.frontend.onnx.contrib.experimental import EXPERIMENTAL
 from relay_int8.frontend.onnx.contrib.fused import FUSED
 from relay_int8.frontend.onnx.contrib.fused_attention import ATTENTION
+from relay_int8.frontend.onnx.contrib.grouped_attention import GROUPED
 from relay_int8.frontend.onnx.contrib.rotary import ROTARY
 from relay_int8.frontend.onnx.integers.quantized import MICROSOFT, QUANTIZED
 from relay_int8.frontend.onnx.integers.quantized_text import QUANTIZED_TEXT
@@ -23,10 +24,6 @@ from relay_int8.frontend.onnx.rewrites.functions import EXPANDED
 
 MS = "com.microsoft"
 REASONS = {
-    "com.microsoft.GroupQueryAttention": (
-        "where it puts keys depends on values of the input; export the model with attention of "
-        "standard operators, without a cache of earlier tokens"
-    ),
     "NonMaxSuppression": "how many boxes it keeps depends on values",
     "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
 }
@@ -38,7 +35,9 @@ BLOCKED = "com.microsoft.nchwc."
 """Domain of operators on images in blocks of channels."""
 UNTRIMMED = {"NonMaxSuppression"}
 """TVM's importer gives as many rows as there could be, not those that there are."""
-CONTRIB = CHANNELS_LAST | FUSED | ATTENTION | MICROSOFT | QUANTIZED_TEXT | ROTARY | WEIGHT_ONLY
+CONTRIB = (
+    CHANNELS_LAST | FUSED | ATTENTION | GROUPED | MICROSOFT | QUANTIZED_TEXT | ROTARY | WEIGHT_ONLY
+)
 """Operators of com.microsoft."""
 STANDARD_TOO = {"Gelu", "SimplifiedLayerNormalization"}
 """Those that have the name of a standard operator, or that ONNX Runtime writes as one."""

@@ -8,10 +8,11 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.max_indices import max_indices
-from relay_int8.frontend.resampling import mean_weights, resized_by_products
+from relay_int8.frontend.resampling import resized_by_products
 from relay_int8.frontend.scatter import scatter_elements
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import dtype, shape
+from relay_int8.numerics.window_means import mean_weights
 
 MOST_REPEATED = 4096
 """Windows of a pooling that makes images larger; a pyramid has 36, a damaged file any number."""

@@ -80,6 +80,17 @@ def test_an_adaptive_pool_of_equal_windows_is_a_pool(expect_rewrite):
     expect_rewrite(CanonicalizePool(), Before, Expected)
 
 
+def test_an_adaptive_pool_of_windows_that_differ_is_a_product(expect_rewrite):
+    before, after = NetworkWriter((2, 3, 3, 2)), NetworkWriter((2, 3, 3, 2))
+    mod = before.module(before.emit("y", nn.adaptive_avg_pool2d(before.x, (2, 2))))
+    pixels = after.emit("y/pixels", relax.op.reshape(after.x, (2, 3, 6)))
+    first, second = [[1, 0], [0, 1]] * 2 + [[0, 0]] * 2, [[0, 0]] * 2 + [[1, 0], [0, 1]] * 2
+    shares = np.hstack([first, second]).astype("float32") / 2
+    means = after.emit("y/means", relax.op.matmul(pixels, relax.const(shares)))
+    y = after.emit("y", relax.op.reshape(means, (2, 3, 2, 2)))
+    expect_rewrite(CanonicalizePool(), mod, after.module(y))
+
+
 @pytest.mark.parametrize(
     ("axes", "keepdims", "pixels"), [([2, 3], True, 48), ([-1], False, 8)], ids=["image", "rows"]
 )
@@ -110,7 +121,6 @@ KEPT = {
     "all axes": lambda x: relax.op.max(x),
     "channels alone": lambda x: relax.op.mean(x, [1], keepdims=True),
     "a sum of channels too": lambda x: relax.op.sum(x, [1, 2, 3]),
-    "windows that differ": lambda x: nn.adaptive_avg_pool2d(x, (4, 2)),
     "channels last": lambda x: nn.adaptive_avg_pool2d(x, (1, 1), layout="NHWC"),
 }
 
@@ -136,6 +146,7 @@ def test_numbers_stay():
         net.emit("c", relax.op.max(net.x, [-2])),
         net.emit("d", nn.adaptive_avg_pool2d(net.x, (3, 4))),
         net.emit("e", nn.adaptive_avg_pool2d(net.x, (1, 1))),
+        net.emit("f", nn.adaptive_avg_pool2d(net.x, (4, 5))),
     ]
     mod = net.module(*outputs)
     x = np.random.default_rng(0).normal(size=(2, 3, 6, 8)).astype("float32")

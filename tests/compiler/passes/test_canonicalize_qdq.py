@@ -209,6 +209,71 @@ def test_unsigned_weights_around_their_zero_point_are_signed():
     assert not dataflow.constant(pair.args[2]).any()
 
 
+BIAS = np.array([3, -4, 5], "int8")
+
+
+def test_a_bias_behind_a_quantized_product_keeps_its_pair(expect_rewrite):
+    half, zero = np.float32(0.5), np.int8(1)
+    real = ((BIAS.astype("float32") - 1) * half).reshape(1, 1, 3)
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((1, 2, 3), "int8")) -> R.Tensor((1, 2, 3), "int8"):
+            with R.dataflow():
+                a = R.dequantize(x, R.const(half), R.const(zero))
+                b = R.dequantize(R.const(BIAS), R.const(half), R.const(zero))
+                c = R.add(b, a)
+                d = R.nn.relu(c)
+                y = R.quantize(d, R.const(half), R.const(zero), out_dtype="int8")
+                R.output(y)
+            return y
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((1, 2, 3), "int8")) -> R.Tensor((1, 2, 3), "int8"):
+            with R.dataflow():
+                a = R.dequantize(x, R.const(half), R.const(zero))
+                q = R.quantize(R.const(real), R.const(half), R.const(zero), out_dtype="int8")
+                b = R.dequantize(q, R.const(half), R.const(zero))
+                c = R.add(b, a)
+                d = R.nn.relu(c)
+                y = R.quantize(d, R.const(half), R.const(zero), out_dtype="int8")
+                R.output(y)
+            return y
+
+    expect_rewrite(CanonicalizeQdq(), Before, Expected)
+
+
+def biased(bias: np.ndarray, dims: tuple[int, ...], *, is_quantized: bool = True):
+    """Return a dequantized tensor plus a dequantized constant, quantized again or not."""
+    x = relax.Var("x", relax.TensorType(dims, "int8"))
+    pair = relax.const(np.float32(0.5)), relax.const(np.int8(0))
+    writer = FunctionWriter()
+    a = writer.emit("a", relax.op.dequantize(x, *pair))
+    b = writer.emit("b", relax.op.dequantize(relax.const(bias), *pair))
+    y = writer.emit("y", relax.op.add(a, b))
+    if is_quantized:
+        y = writer.emit("q", relax.op.quantize(y, *pair, -1, "int8"))
+    return writer.finish([x], [y])
+
+
+PLAIN = {
+    "its sum is not quantized": biased(BIAS, (2, 3), is_quantized=False),
+    "one number": biased(BIAS[:1], (2, 3)),
+    "one number for each channel of an image": biased(BIAS.reshape(3, 1, 1), (1, 3, 4, 4)),
+    "it broadcasts the tensor": biased(BIAS.reshape(3, 1), (1, 4)),
+}
+
+
+@pytest.mark.parametrize("case", PLAIN)
+def test_other_constants_beside_integers_are_reals(case):
+    after = CanonicalizeQdq()(PLAIN[case])
+    kinds = [dataflow.operator(value) for _, value in dataflow.calls(after["main"])]
+    assert kinds.count("dequantize") == 1
+
+
 def test_equal_pairs_are_one(expect_rewrite):
     @I.ir_module
     class Before:

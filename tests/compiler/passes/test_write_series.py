@@ -14,7 +14,14 @@ from tests.compiler.passes.test_inline_islands import softplus
 from tests.oracle import series
 
 pytestmark = pytest.mark.fast
-FUNCTIONS = {"exp": relax.op.exp, "tanh": relax.op.tanh, "erf": relax.op.erf, "log": relax.op.log}
+FUNCTIONS = {
+    "exp": relax.op.exp,
+    "tanh": relax.op.tanh,
+    "erf": relax.op.erf,
+    "log": relax.op.log,
+    "sin": relax.op.sin,
+    "cos": relax.op.cos,
+}
 X = np.random.default_rng(0).normal(0, 4, (2, 3, 40)).astype("float32")
 
 

@@ -15,6 +15,7 @@ other types than int8 and uint8): those stay operators of Relax, and what reads 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -32,12 +33,13 @@ from relay_int8.errors import ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import INPUT_LAYOUT, PIXELS, QRANGE
 from relay_int8.graph.group import Group, Smooth
+from relay_int8.graph.group_roots import KINDS, PAIRS
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.origins import Origins, Role
 from relay_int8.graph.pixels import pixels_of
 from relay_int8.graph.requantize import requantize_of
 from relay_int8.graph.spec_calls import kernel_call
-from relay_int8.numerics.qparams import QParams
+from relay_int8.numerics.qparams import QParams, constant_integers
 from relay_int8.operators.kernel import Kernel
 from relay_int8.operators.registry import operator_of, refusal
 from schedules.spec import Dense, DType, Move
@@ -85,7 +87,7 @@ class _Realizer:
         self._requantize = requantize_of(func)
         self._writer = dataflow.FunctionWriter(func=func)
         self._origins = Origins(func)
-        self._integers: dict[relax.Var, tuple[relax.Var, QParams]] = {}
+        self._integers: dict[relax.Var, tuple[relax.Expr, QParams]] = {}
         self._rescaled_to: dict[tuple[relax.Var, QParams], relax.Var] = {}
         self._pixels = pixels_of(func)
         self._inputs = {param: self._input(param) for param in func.params}
@@ -159,7 +161,9 @@ class _Realizer:
 
     def _is_realized_pair(self, group: Group) -> bool:
         """Note which integers a Q or DQ stands for; return whether it is no operator any more."""
-        if group.output in self._integers or self._weight(group.output) is not None:
+        weight = self._weight(group.output)
+        if group.output in self._integers or weight is not None:
+            self._note_constant(group, weight)
             return True  # the business of the integer group that gives or reads it
         params = self._params(group.output, group.root)
         if params is None or not group.inputs:
@@ -178,6 +182,30 @@ class _Realizer:
         else:
             return False
         return True
+
+    def _note_constant(self, group: Group, reals: relax.Expr | None) -> None:
+        """Note the integers of a constant that operators of two tensors read, as bytes."""
+        array = None if reals is None else dataflow.constant(reals)
+        kinds = {
+            KINDS.get(dataflow.operator(self._values[reader]))
+            for reader in self._readers[group.output]
+        }
+        if array is None or not kinds or not kinds <= set(PAIRS):
+            return
+        params = self._params(group.output, group.root)
+        if params is None:
+            return
+        # Without a sign on every target: what ShiftSigns stores so are tensors, not constants.
+        shift = 128 if params.dtype == "int8" else 0
+        x = replace(
+            params,
+            zero_point=params.zero_point + shift,
+            qmin=params.qmin + shift,
+            qmax=params.qmax + shift,
+            dtype="uint8",
+        )
+        integers = constant_integers(array, x)
+        self._integers[group.output] = relax.const(integers), x
 
     def _quantized(
         self, quantize: relax.Var, kernel: Kernel, source: relax.Var, params: QParams
@@ -213,7 +241,7 @@ class _Realizer:
                 return f"its input {var.name} is quantized to {dtype}; integers of 8 bits are read"
         return f"its input {var.name} is not quantized"
 
-    def _integer(self, group: Group, inputs: list[tuple[relax.Var, QParams]]) -> None:
+    def _integer(self, group: Group, inputs: list[tuple[relax.Expr, QParams]]) -> None:
         quantize = self._quantized_as(group.output)
         y = None if quantize is None else self._params(quantize, self._values[quantize])
         tensors = [var for var, _ in inputs]

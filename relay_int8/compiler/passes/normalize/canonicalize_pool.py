@@ -6,6 +6,12 @@
 The same for max and for adaptive average pooling whose windows are all alike. A sum of a float
 network is an average times the number of pixels.
 
+    Before:  y = adaptive_avg_pool2d(x, (3, 3)), of 7 x 7 pixels
+    After:   r = reshape(x, (N, C, 49));  m = matmul(r, shares);  y = reshape(m, (N, C, 3, 3))
+
+Windows that differ, as in heads that pool to several sizes (PSPNet, UPerNet), are a product with
+constant weights: of a window each pixel has the same share, so that integer weights are exact.
+
 Place:  after FoldConstants, before CanonicalizeReshape.
 Exact:  the same real number; the float sum may be taken in another order.
 """
@@ -14,12 +20,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import dtype, is_quantized, operator, shape
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
+from relay_int8.numerics.window_means import mean_weights
 
 RANK = 4
 POOLS = {"mean": relax.op.nn.avg_pool2d, "max": relax.op.nn.max_pool2d}
@@ -58,7 +66,7 @@ def _sum(scope: Scope, value: relax.Call) -> relax.Expr | None:
 def _as_pool(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     op = operator(value)
     if op == "nn.adaptive_avg_pool2d":
-        return _adaptive(value)
+        return _adaptive(scope, value)
     if op not in POOLS or len(shape(value.args[0])) != RANK:
         return None
     axes = _axes(value)
@@ -80,12 +88,21 @@ def _axes(value: relax.Call) -> set[int]:
     return set(range(RANK)) if axes is None else {int(axis) % RANK for axis in axes}
 
 
-def _adaptive(value: relax.Call) -> relax.Expr | Declined | None:
+def _adaptive(scope: Scope, value: relax.Call) -> relax.Expr | Declined | None:
     (rows, cols), (h, w) = shape(value)[2:], shape(value.args[0])[2:]
     if value.attrs.layout != "NCHW":
         return Declined(f"its layout is {value.attrs.layout}, not NCHW")
     if h % rows or w % cols:
-        return Declined(f"its windows are not all alike: {h} x {w} pixels into {rows} x {cols}")
+        return _shares(scope, value)
     window = (h // rows, w // cols)
     strides = window if (rows, cols) != (1, 1) else (1, 1)
     return relax.op.nn.avg_pool2d(value.args[0], pool_size=window, strides=strides)
+
+
+def _shares(scope: Scope, value: relax.Call) -> relax.Expr:
+    """Return means of windows of several sizes, as a product of the pixels."""
+    (n, c, h, w), (rows, cols) = shape(value.args[0]), shape(value)[2:]
+    weights = np.kron(mean_weights(h, rows), mean_weights(w, cols)).T
+    pixels = scope.emit("pixels", relax.op.reshape(value.args[0], (n, c, h * w)))
+    means = relax.op.matmul(pixels, relax.const(np.ascontiguousarray(weights, np.float32)))
+    return relax.op.reshape(scope.emit("means", means), (n, c, rows, cols))

@@ -23,7 +23,7 @@ HIDDEN = -10000.0
 
 
 @dataclass(frozen=True)
-class _Heads:
+class Heads:
     """Queries, keys and values, each (batch, heads, tokens, size), and what scores get."""
 
     q: relax.Expr
@@ -49,16 +49,16 @@ def attention(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes)
         raise ValueError(f"its product gives {total} channels for {sizes}")
     heads = int(attributes["num_heads"])
     q, k, v = (
-        _split(bb, _part(bb, packed, 2, sum(sizes[:i]), sum(sizes[: i + 1])), heads)
+        split_heads(bb, _part(bb, packed, 2, sum(sizes[:i]), sum(sizes[: i + 1])), heads)
         for i in range(3)
     )
     if past is not None:
         parts = [_part(bb, past, 0, i, i + 1) for i in range(2)]
         k, v = (
-            _continued(bb, bb.emit(relax.op.reshape(part, shape(part)[1:])), now)
+            continued(bb, bb.emit(relax.op.reshape(part, shape(part)[1:])), now)
             for part, now in zip(parts, (k, v), strict=True)
         )
-    y = _attended(bb, _Heads(q, k, v, mask, bias), attributes)
+    y = attended(bb, Heads(q, k, v, mask, bias), attributes)
     if attributes["tvm_custom"]["num_outputs"] == 1:
         return y
     rows = [bb.emit(relax.op.expand_dims(x, 0)) for x in (k, v)]
@@ -78,10 +78,10 @@ def multi_head_attention(
     parts = _unpacked(bb, q, k, v)
     if b is not None:
         parts = _biased(bb, parts, b)
-    q, k, v = (part if len(shape(part)) == 4 else _split(bb, part, heads) for part in parts)
+    q, k, v = (part if len(shape(part)) == 4 else split_heads(bb, part, heads) for part in parts)
     if past is not None and past_value is not None:
-        k, v = _continued(bb, past, k), _continued(bb, past_value, v)
-    y = _attended(bb, _Heads(q, k, v, mask, bias), attributes)
+        k, v = continued(bb, past, k), continued(bb, past_value, v)
+    y = attended(bb, Heads(q, k, v, mask, bias), attributes)
     return y if attributes["tvm_custom"]["num_outputs"] == 1 else relax.Tuple([y, k, v])
 
 
@@ -130,17 +130,21 @@ def _biased(bb: relax.BlockBuilder, parts: list[relax.Expr], bias: relax.Expr) -
     return biased
 
 
-def _continued(bb: relax.BlockBuilder, past: relax.Expr, now: relax.Expr) -> relax.Expr:
+def continued(bb: relax.BlockBuilder, past: relax.Expr, now: relax.Expr) -> relax.Expr:
     """Put the keys or values of earlier tokens in front, if there are any."""
     return bb.emit(relax.op.concat([past, now], 2)) if shape(past)[2] else now
 
 
-def _attended(bb: relax.BlockBuilder, given: _Heads, attributes: Attributes) -> relax.Expr:
+def attended(bb: relax.BlockBuilder, given: Heads, attributes: Attributes) -> relax.Expr:
+    """Return the attention of heads, (batch, tokens, channels), as the attributes of a node say."""
     q, k, v = given.q, given.k, given.v
     factor = float(attributes.get("scale", 0.0)) or 1 / math.sqrt(shape(q)[-1])
     turned = bb.emit(relax.op.permute_dims(k, [0, 1, 3, 2]))
     scores = bb.emit(relax.op.matmul(q, turned))
     scores = bb.emit(relax.op.multiply(scores, relax.const(factor, dtype(q))))
+    if limit := float(attributes.get("softcap", 0.0)):
+        shares = bb.emit(relax.op.divide(scores, relax.const(limit, dtype(q))))
+        scores = bb.emit(relax.op.multiply(bb.emit(relax.op.tanh(shares)), relax.const(limit)))
     if given.bias is not None:
         scores = bb.emit(relax.op.add(scores, given.bias))
     hidden = float(attributes.get("mask_filter_value", HIDDEN))
@@ -156,7 +160,8 @@ def _attended(bb: relax.BlockBuilder, given: _Heads, attributes: Attributes) -> 
     return bb.emit(relax.op.reshape(joined, (batch, tokens, heads * size)))
 
 
-def _split(bb: relax.BlockBuilder, x: relax.Expr, heads: int) -> relax.Expr:
+def split_heads(bb: relax.BlockBuilder, x: relax.Expr, heads: int) -> relax.Expr:
+    """Return rows of channels as (batch, heads, tokens, size)."""
     batch, tokens, channels = shape(x)
     if channels % heads:
         raise ValueError(f"{channels} channels of {heads} heads")

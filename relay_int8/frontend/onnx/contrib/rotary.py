@@ -30,12 +30,25 @@ def _rotary(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -
         heads = int(attributes.get("num_heads", 0)) or channels // width
         apart = bb.emit(relax.op.reshape(x, (batch, tokens, heads, channels // heads)))
         x = bb.emit(relax.op.permute_dims(apart, [0, 2, 1, 3]))
-    tables = [_rows(bb, table, positions, shape(x)[2]) for table in (cosines, sines)]
-    y = _turned(bb, x, tables, width, interleaved=bool(attributes.get("interleaved", 0)))
+    interleaved = bool(attributes.get("interleaved", 0))
+    y = turned_heads(bb, x, positions, (cosines, sines), interleaved=interleaved)
     if is_split:
         return y
     joined = bb.emit(relax.op.permute_dims(bb.emit(y), [0, 2, 1, 3]))
     return relax.op.reshape(joined, given)
+
+
+def turned_heads(
+    bb: relax.BlockBuilder,
+    x: relax.Expr,
+    positions: Any,
+    tables: tuple[Any, Any],
+    *,
+    interleaved: bool,
+) -> relax.Expr:
+    """Turn heads, (batch, heads, tokens, size), by the rows of cosines and sines at positions."""
+    rows = [_rows(bb, table, positions, shape(x)[2]) for table in tables]
+    return _turned(bb, x, rows, 2 * shape(tables[0])[-1], interleaved=interleaved)
 
 
 def _rows(bb: relax.BlockBuilder, table: Any, positions: Any, tokens: int) -> relax.Expr:

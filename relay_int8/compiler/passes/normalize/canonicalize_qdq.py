@@ -36,12 +36,11 @@ Exact:  bit-identical: constants in float, and what an operator moves, are multi
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import tvm
 from tvm import IRModule, relax
 
+from relay_int8.compiler.passes.normalize.integer_operands import operands_of_integers
 from relay_int8.compiler.passes.normalize.weight_pair import weight_pair
 from relay_int8.graph import dataflow
 from relay_int8.graph.declined import Declined
@@ -63,10 +62,6 @@ MOVES = (
 """Operators whose result holds values of their input, and zeros."""
 MOVES_OF_INTEGERS = ("broadcast_to",)
 """Those that have no integer kernel: between integers alone they are moves of reals."""
-PAIRS = ("add", "multiply")
-"""Operators of two tensors, whose integer kernels may read integers of the file."""
-CLAMPS = ("clip", "nn.relu")
-"""What may stand between a pair and its quantize."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="CanonicalizeQdq")
@@ -83,7 +78,7 @@ class _Canonicalizer:
         self._channels = _channel_axes(func)
         self._quantized = _quantized_at_once(func)
         self._convolved = _convolved_in_integers(func)
-        self._operands = _operands_of_integers(func)
+        self._operands = operands_of_integers(func)
 
     def rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
         """Return what takes the place of ``value``, or None to keep it."""
@@ -212,54 +207,6 @@ def _channel_axes(func: relax.Function) -> dict[str, int]:
         name: axis
         for name, axes in axes_by_tensor.items()
         if len(axes) == 1 and (axis := axes.pop()) is not None
-    }
-
-
-def _operands_of_integers(func: relax.Function) -> dict[str, int]:
-    """Return the name of a dequantized constant -> the axes of what it is combined with.
-
-    One number a channel of an image is left out: chains of those are one operator.
-    """
-    values, readers = dict(dataflow.calls(func)), dataflow.consumers(func)
-    results = dataflow.results(func)
-
-    def _is_dequantized(x: relax.Expr, *, constant: bool) -> bool:
-        value = values.get(x)
-        if value is None or dataflow.operator(value) != "dequantize":
-            return False
-        scale, zero = (dataflow.constant(argument) for argument in value.args[1:])
-        is_constant = dataflow.constant(value.args[0]) is not None
-        return (
-            is_constant == constant and scale is not None and scale.size == 1 and zero is not None
-        )
-
-    def _is_quantized(var: relax.Var) -> bool:
-        if len(readers[var]) != 1 or var in results:
-            return False
-        reader = readers[var][0]
-        kind = dataflow.operator(values[reader])
-        return kind == "quantize" or (kind in CLAMPS and _is_quantized(reader))
-
-    def _combined(constant: relax.Var, reader: relax.Var) -> int:
-        """Return the axes of the result if a kernel of integers can give it, or 0."""
-        value = values[reader]
-        others = [arg for arg in value.args if not arg.same_as(constant)]
-        if dataflow.operator(value) not in PAIRS or len(others) != 1:
-            return 0
-        dims, own = dataflow.shape(reader), dataflow.shape(constant)
-        if math.prod(own) == 1 or (len(dims) == dataflow.IMAGE and own[-2:] == (1, 1)):
-            return 0
-        if dataflow.shape(others[0]) != dims or not _is_dequantized(others[0], constant=False):
-            return 0
-        return len(dims) if _is_quantized(reader) else 0
-
-    ranks = {
-        str(var.name): {_combined(var, reader) for reader in readers[var]}
-        for var in values
-        if _is_dequantized(var, constant=True)
-    }
-    return {
-        name: next(iter(each)) for name, each in ranks.items() if len(each) == 1 and 0 not in each
     }
 
 

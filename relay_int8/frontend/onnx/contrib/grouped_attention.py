@@ -85,7 +85,7 @@ def _check_lengths(total: Any, tokens: int, earlier: int, batch: int) -> None:
     if number is None:
         raise NotImplementedError(
             "its total_sequence_length is computed from values; fix the shape of the mask, or "
-            "the value (--input NAME==VALUE)"
+            "the value, ImportOptions(values={'NAME': NUMBER})"
         )
     if int(number.reshape(())) != earlier + tokens:
         raise NotImplementedError(

@@ -26,7 +26,7 @@ COLOURS = (
     *("#7f4f00", "#5b3a8c", "#8a1c1c", "#4d7d2e"),
 )
 LEGEND_ROW_PX = 19  # on a phone each entry of the legend has a row of its own
-LEAST_ROUND = 4  # candidates of a round without which a correlation says nothing
+LEAST_ROUND = 4  # candidates without which a correlation says nothing
 
 
 @checked
@@ -59,7 +59,7 @@ def _facts(manifest: LogManifest, trials: Sequence[Trial]) -> dict[str, str]:
     untuned_us, tuned_us = totals["untuned_us"], totals["tuned_us"]
     return {
         "Device": f"{manifest.device}; {manifest.clocks}".rstrip("; "),
-        "Target": ", ".join(f"{key} {value}" for key, value in manifest.target.items()),
+        "Target": ", ".join(f"{key} {_words(value)}" for key, value in manifest.target.items()),
         "TVM": manifest.tvm,
         "Trials": f"{totals['trials']}, {totals['wrong']} of them wrong; seed {manifest.seed}",
         "Kernels of the network": f"{untuned_us:.1f} us by default, {tuned_us:.1f} us tuned",
@@ -67,6 +67,10 @@ def _facts(manifest: LogManifest, trials: Sequence[Trial]) -> dict[str, str]:
         if manifest.peak_macs_s
         else "not measured",
     }
+
+
+def _words(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 class _Kernel:
@@ -173,8 +177,8 @@ def _best_times(kernel: _Kernel, colour: str, **more: Any) -> dict[str, Any]:
 
 def _model(trials: Sequence[Trial]) -> Section:
     points = list(_predictions(trials))
-    if not points:
-        text = "No trial was chosen by the word of the cost model."
+    if len(points) < LEAST_ROUND:
+        text = f"The cost model chose {len(points)} trials, too few to judge it by."
         return Section(title="Cost model", parts=(paragraph(text),))
     predicted, measured = (list(values) for values in zip(*points, strict=True))
     scatter = {
@@ -206,7 +210,11 @@ def _model(trials: Sequence[Trial]) -> Section:
         parts=(
             paragraph(text),
             figure([scatter, line], name="model", x="predicted", y="measured"),
-            figure([rounds], name="rounds", x="round", y="rank correlation"),
+            *(
+                [figure([rounds], name="rounds", x="round", y="rank correlation")]
+                if correlations
+                else []
+            ),
         ),
     )
 

@@ -1,6 +1,8 @@
 """The page of a log: every kernel and number is in it, and nothing is fetched from elsewhere."""
 
+import json
 import re
+import shutil
 
 import pytest
 
@@ -87,6 +89,17 @@ def test_the_model_is_judged_by_what_it_said_before(page, log):
     assert 0 < len(told) < len(trials)
     assert f"Over all {len(told)} the rank correlation" in page.text
     assert all(-1 <= value <= 1 for value in round_correlations(trials))
+
+
+def test_a_model_that_chose_next_to_nothing_is_not_judged(log, tmp_path):
+    few = shutil.copytree(log, tmp_path / "few")
+    for path in few.glob("*.jsonl"):
+        lines = path.read_text().splitlines(keepends=True)
+        told = [line for line in lines if json.loads(line).get("predicted") is not None]
+        path.write_text("".join(line for line in lines if line not in told[3:]))
+    write_tuning_page(few, tmp_path / "few.html")
+    text = Reader((tmp_path / "few.html").read_text()).text
+    assert "The cost model chose 3 trials, too few to judge it by." in text
 
 
 def test_figures_hold_every_trial(path):

@@ -33,10 +33,9 @@ def require_outputs(*files: str | Path | None, read: Iterable[str | Path | None]
     for file in files:
         if file is None:
             continue
-        if not Path(file).parent.is_dir():
-            raise ConfigError(
-                f"{file}: there is no folder {Path(file).parent} to write it to; make it first"
-            )
+        folder = Path(file).parent if not Path(file).is_symlink() else Path(file).resolve().parent
+        if not folder.is_dir():
+            raise ConfigError(f"{file}: there is no folder {folder} to write it to; make it first")
         if Path(file).is_dir():
             raise ConfigError(f"{file}: it is a folder; name a file to write")
         path = Path(file).resolve()

@@ -92,8 +92,6 @@ def test_names_of_types_are_spelled_out():
     count: Any = 7
     with pytest.raises(ConfigError, match=r"expected Mapping\[str, Sequence\[int\]\]$"):
         relay_int8.ImportOptions(inputs=count)
-    with pytest.raises(ConfigError, match=r"expected tuple\[int, int\] \| None$"):
-        relay_int8.Preprocessing(crop=count)
     with pytest.raises(ConfigError, match=r"expected str \| Path \| ndarray \| .* Reader \| Cal"):
         relay_int8.compile_model("m.onnx", count, "m.ri8")
     with pytest.raises(

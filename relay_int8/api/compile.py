@@ -15,6 +15,7 @@ from relay_int8.argument_types import checked
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
+from relay_int8.compiler.build import cross_linker
 from relay_int8.compiler.kernel_library import sharing_kernels
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.errors import ConfigError, Int8Error
@@ -100,6 +101,7 @@ def compile_model(
     config, imports = config or QuantConfig(), imports or ImportOptions()
     find_method(config.method)
     resolved = resolve_options(options)
+    cross_linker(resolved.target)  # before the work: without one it would come to nothing
     imports = _with_batch(imports, resolved.options)
     require_outputs(output, report, save_table, qdq, read=(model, imports.params, plan))
     clock = StageClock(progress)

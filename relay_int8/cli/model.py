@@ -51,10 +51,18 @@ Artifact = Annotated[
         dir_okay=False, callback=_an_artifact, help="Artifact (.ri8) that quantize wrote."
     ),
 ]
+
+
+def _well_formed(given: list[str] | None) -> list[str] | None:
+    _inputs(given)
+    return given
+
+
 Inputs = Annotated[
     list[str] | None,
     typer.Option(
         "--input",
+        callback=_well_formed,
         help="Shape of an input, if the model file does not contain it or leaves it open: "
         "data=1,3,224,224. Or its value, if that never changes: rate==16000. May be repeated.",
         rich_help_panel=MODEL_FILE,

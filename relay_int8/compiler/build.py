@@ -80,16 +80,32 @@ def export_library(executable: tvm.runtime.Executable, target: Target, path: Pat
         raise ArtifactError(f"{path}: the library cannot be linked: {error}") from error
 
 
+def _require_compiler() -> None:
+    """Refuse to go on where TVM would find no compiler that links for this computer."""
+    compiler = cc.get_cc()
+    if compiler is None:
+        raise ArtifactError(
+            "no C compiler found on the PATH: it links the library; install one (Debian: g++), or "
+            "name one by the variable CXX"
+        )
+    if shutil.which(compiler) is None:
+        raise ArtifactError(
+            f"{compiler}, which the variable CXX or CC names, is no program; a C compiler is "
+            "expected: it links the library"
+        )
+
+
 def cross_linker(target: Target) -> str | None:
     """Return the compiler that links libraries for another kind of computer; None for this one's.
 
     Raises
     ------
     ArtifactError
-        If it is not installed.
+        If it is not installed, or for this computer none is.
     """
     wanted = machine(target)
     if wanted == platform.machine():
+        _require_compiler()
         return None
     compiler = f"{wanted}-linux-gnu-g++"
     if shutil.which(compiler) is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
@@ -14,8 +15,10 @@ import numpy.typing as npt
 from relay_int8 import finite_json
 from relay_int8.array_files import read_arrays
 from relay_int8.errors import ConfigError
-from relay_int8.messages import few
+from relay_int8.messages import few, unreadable
 
+SEPARATORS = (",", ";", "\t")
+"""Of columns: spreadsheets write semicolons where a comma is the decimal point."""
 Labels = npt.NDArray[np.integer[Any]]
 
 
@@ -49,7 +52,7 @@ def read_labels(source: Path, pictures: Sequence[PurePath] | None = None) -> Lab
         else:
             labels = np.array(source.read_text(encoding="utf-8-sig").split(), dtype=np.int64)
     except (OSError, OverflowError, ValueError, csv.Error) as error:
-        raise ConfigError(f"{source}: cannot be read as labels: {error}") from error
+        raise ConfigError(f"{source}: cannot be read as labels: {unreadable(error)}") from error
     if isinstance(labels, Mapping):
         labels = _of_names(source, labels, _pictures(source, pictures))
     try:
@@ -72,9 +75,13 @@ def _pictures(source: Path, pictures: Sequence[PurePath] | None) -> Sequence[Pur
 
 def _rows(text: str) -> list[int] | dict[str, int]:
     """Return the classes of a CSV text: by name, or in order if it has a single column."""
-    rows = [row for row in csv.reader(text.splitlines()) if row]
+    first = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
+    separator = next((mark for mark in SEPARATORS if mark in first), ",")
+    rows = [row for row in csv.reader(text.splitlines(), delimiter=separator) if row]
     if rows and not _is_integer(rows[0][-1]):
         del rows[0]  # the names of the columns
+    if not rows:
+        raise ValueError("it holds none")
     for number, row in enumerate(rows, 1):
         if not _is_integer(row[-1]):
             raise ValueError(f"row {number} is {row}; its last column is no integer")

@@ -17,6 +17,7 @@ from PIL import ImageOps
 from relay_int8.data.natural_order import naturally_sorted
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.errors import CalibrationError, ConfigError
+from relay_int8.messages import unreadable
 from relay_int8.notices import notice
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -120,7 +121,7 @@ def read_picture(path: Path, preprocessing: Preprocessing) -> npt.NDArray[Any]:
             x = preprocessing(upright)
     except _DAMAGE as error:
         raise CalibrationError(
-            f"{path}: cannot be read as a picture: {error}; remove or replace it"
+            f"{path}: cannot be read as a picture: {unreadable(error)}; remove or replace it"
         ) from error
     except ConfigError as error:
         raise CalibrationError(f"{path}: {error}") from error

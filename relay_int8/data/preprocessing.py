@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image as Picture
 
-from relay_int8.argument_types import checked
 from relay_int8.errors import ConfigError
 
 Pair = tuple[int, int]
@@ -20,7 +19,6 @@ WIDE_MODES = ("I", "F")
 MAX_SIDE = 1 << 14  # of a resized picture, in pixels
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
     """Resize, crop, then ``(pixel * scale - mean) / deviation`` in float32.
@@ -76,7 +74,7 @@ class Preprocessing:
         resize = 1 if self.resize is None else self.resize
         resize = resize if isinstance(resize, tuple) else (resize, resize)
         for name, size in (("resize", resize), ("crop", self.crop or (1, 1))):
-            if len(size) != 2 or not all(map(_is_side, size)):
+            if not isinstance(size, tuple) or len(size) != 2 or not all(map(_is_side, size)):
                 faults.append(f"{name} {size} is not a height and width from 1 to {MAX_SIDE}")
         if faults:
             raise ConfigError(f"preprocessing: {'; '.join(faults)}")

@@ -288,8 +288,10 @@ def _written(file: Path | None) -> Iterator[Callable[[bytes], object]]:
 
     def _write(chunk: bytes) -> None:
         assert target is not None and file is not None
+        rest = memoryview(chunk)
         try:
-            target.write(chunk)
+            while rest:  # a disk that is full takes a part without an error
+                rest = rest[target.write(rest) :]
         except OSError as error:
             raise _unwritable(file, error) from error
 

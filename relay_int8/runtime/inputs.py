@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Any] | Any
+_MORE = "; give one batch a run, or build for several with BuildOptions(max_batch=...)"
 _HOST = (1, 3)  # DLPack's kDLCPU and kDLCUDAHost
 _DEFAULT_STREAM = 1  # what DLPack calls the default stream of CUDA
 _BAD_TENSOR = (BufferError, RuntimeError, TypeError, ValueError)
@@ -44,7 +45,8 @@ def checked_inputs(
     for info in manifest.inputs:
         reason = _misfit(info, values[info.name])
         if reason:
-            raise ArtifactError(f"{path}: input {info.name}: {reason}")
+            more = _MORE if _is_another_batch(info, values[info.name]) else ""
+            raise ArtifactError(f"{path}: input {info.name}: {reason}{more}")
     if manifest.max_batch is not None:
         _check_batch(path, manifest.max_batch, {value.shape[0] for value in values.values()})
     return values
@@ -107,6 +109,11 @@ def _misfit(info: TensorInfo, value: Any) -> str | None:
     if not value.is_contiguous():
         return "its memory is not contiguous; copy it, as with .contiguous()"
     return info.type_misfit(value.shape, str(value.dtype))
+
+
+def _is_another_batch(info: TensorInfo, value: Any) -> bool:
+    given = tuple(getattr(value, "shape", ()))
+    return len(given) > 1 and given[1:] == info.shape[1:] and -1 != info.shape[0] != given[0]
 
 
 def _check_batch(path: Path, most: int, batches: set[int]) -> None:

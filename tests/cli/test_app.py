@@ -233,3 +233,13 @@ def test_names_that_the_terminal_has_no_letters_for(artifact, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert b"\\xe9.ri8" in done.stdout
+
+
+def test_python_runs_it_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "relay_int8", "--version"],
+        capture_output=True,
+        text=True,
+        cwd=Path(relay_int8.__file__).parents[1],
+    )
+    assert (done.returncode, done.stdout) == (0, f"relay-int8 {relay_int8.__version__}\n")

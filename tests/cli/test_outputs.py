@@ -65,6 +65,11 @@ def test_a_link_to_what_is_read_is_the_same_file(folder):
 
 
 def test_files_of_their_own_may_be_written(folder):
+    (folder / "dead.ri8").symlink_to("nowhere/x.ri8")
+    with pytest.raises(
+        ConfigError, match=r"dead\.ri8: there is no folder .*nowhere to write it to"
+    ):
+        require_outputs("dead.ri8")
     require_outputs("new.ri8", None, "old.json", folder / "x.json", read=("m.onnx", None, "x.npy"))
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tvm.target import Target
 
-from relay_int8.compiler.build import compile_module
+from relay_int8 import compile_model
+from relay_int8.compiler.build import compile_module, cross_linker
 from relay_int8.errors import ArtifactError, UnsupportedOpError
 from schedules.targets import TARGETS
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
@@ -51,6 +52,19 @@ def test_a_target_without_templates_is_refused():
     network = QuantizedNetwork.make(NETWORKS["residual"](), any_params, preset="int8")
     with pytest.raises(UnsupportedOpError, match="target is opencl"):
         compile_module(network.mod, Target({"kind": "opencl"}, host="llvm"))
+
+
+def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("CC", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ArtifactError, match=r"no C compiler found on the PATH: .* install one"):
+        cross_linker(Target("llvm"))
+    monkeypatch.setenv("CXX", "none")
+    with pytest.raises(
+        ArtifactError, match=r"^none, which the variable CXX or CC names, is no prog"
+    ):
+        compile_model("m.onnx", None, tmp_path / "m.ri8")
 
 
 def test_a_missing_cross_compiler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

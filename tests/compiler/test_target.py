@@ -69,7 +69,7 @@ def test_threads_are_those_of_a_cpu():
     assert resolve_target("x86", 2).attrs["num-cores"] == 2
     assert resolve_target("sm_80").kind.name == "cuda"
     with pytest.raises(
-        ConfigError, match=r"2 threads are asked for, .* sm_80: .*; leave --threads"
+        ConfigError, match=r"2 threads are asked for, .* sm_80: .*; leave the number out"
     ):
         resolve_target("sm_80", 2)
 
@@ -82,10 +82,18 @@ def test_a_cpu_has_none():
 @pytest.mark.parametrize(
     ("target", "text", "message"),
     [
-        ("cuda", "", "GPU was asked for, but there is no NVIDIA driver; .* say --arch all, or"),
+        (
+            "cuda",
+            "",
+            r"GPU was asked for, but there is no NVIDIA driver; .* say BuildOptions\(arch='all'\), or",
+        ),
         ("cuda", "sm_37", "'sm_37' is not known; choose native, all, or some of sm_61"),
-        ("x86", "sm_80", "those of GPUs, the target is x86; say --target cuda with --arch"),
-        ("sm_86", "sm_90,sm_75", "kernels for sm_86 do not run on sm_75; say --target cuda"),
+        (
+            "x86",
+            "sm_80",
+            r"those of GPUs, the target is x86; say BuildOptions\(target='cuda', arch=...\)",
+        ),
+        ("sm_86", "sm_90,sm_75", "kernels for sm_86 do not run on sm_75; say target cuda"),
         (
             "cuda",
             "sm_80,sm_87",

@@ -27,6 +27,8 @@ PICTURES = [PurePath(name) for name in ("cat/1.jpg", "cat/2.jpg", "dog/10.jpg")]
         ("a.csv", "\ufefffile,class\n2.jpg, 5\n10.jpg, 6\n1.jpg, 4\n"),
         ("a.csv", "file,size,class\n2,100,5\n10,100,6\n1,100,4\n"),
         ("a.json", "[4, 5, 6]"),
+        ("a.csv", '"10.jpg";6\n"1.jpg";4\n"cat/2.jpg";5\n'),
+        ("a.csv", "name\tclass\n10.jpg\t6\n1.jpg\t4\ncat/2.jpg\t5\n"),
         ("a.json", json.dumps({"10.jpg": 6, "1.jpg": 4, "cat/2.jpg": 5})),
     ],
 )
@@ -46,6 +48,8 @@ def test_class_folders(tmp_path):
     [
         ("a.csv", "1.jpg,4\n2.jpg,5\n", PICTURES, "1 of 3 pictures have no label: dog/10.jpg"),
         ("a.csv", "1.jpg,4\n2.jpg,cat\n", PICTURES, "row 2 .* its last column is no integer"),
+        ("a.csv", "name,class\n", PICTURES, "cannot be read as labels: it holds none"),
+        ("none.csv", None, PICTURES, "cannot be read as labels: no such file or directory"),
         ("a.csv", "1.jpg,4\n", None, "labels by file name are for a folder of pictures"),
         ("a.json", "{", PICTURES, "cannot be read as labels"),
         ("a.json", '["cat"]', PICTURES, "integers expected"),
@@ -54,7 +58,7 @@ def test_class_folders(tmp_path):
     ],
 )
 def test_misfits(tmp_path, name, text, pictures, message):
-    if name:
+    if name and text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=message):
         read_labels(tmp_path / name, pictures)

@@ -371,6 +371,32 @@ def test_a_loaded_network_is_neither_pickled_nor_copied(artifact):
     assert network.twin().path == artifact
 
 
+def test_a_disk_that_takes_a_part_is_full(artifact, monkeypatch):
+    class Disk(io.RawIOBase):
+        room = 5000
+
+        def writable(self):
+            return True
+
+        def write(self, data):
+            if not self.room:
+                raise OSError(28, "No space left on device")
+            taken = min(self.room, len(data))
+            self.room -= taken
+            return taken
+
+    opened = Path.open
+    monkeypatch.setattr(
+        Path,
+        "open",
+        lambda path, mode="r", **how: Disk() if mode == "wb" else opened(path, mode, **how),
+    )
+    with pytest.raises(
+        ArtifactError, match=r"No space left on device.; make room, or name another"
+    ):
+        relay_int8.load(artifact)
+
+
 def test_a_folder_that_is_missing_is_named(library, tmp_path):
     with pytest.raises(
         ArtifactError, match=r"x\.ri8: cannot be written: there is no folder .*none$"

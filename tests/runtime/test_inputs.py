@@ -150,6 +150,11 @@ def test_an_output_that_is_an_input_outlives_the_next_run(module):
         (Foreign(aligned((2, 15))), "input x: shape 2 x 15 given, 2 x 16 expected"),
         (Foreign(aligned(dtype="int32")), "input x: type int32 given, float32 expected"),
         ([1.0], "input x: list given, a NumPy array expected"),
+        (
+            np.ones((3, 16), np.float32),
+            r"2 x 16 expected; give one batch a run, or .*max_batch=...\)",
+        ),
+        (np.ones((2, 15), np.float32), "2 x 16 expected$"),
     ],
 )
 def test_what_does_not_fit_is_refused(module, given, message):

@@ -71,10 +71,12 @@ def find_channel_affines(
     return affines
 
 
-def channel_arithmetic(value: relax.Expr) -> tuple[relax.Var, Scaling] | None:
+def channel_arithmetic(
+    value: relax.Expr, *, is_last: bool = False
+) -> tuple[relax.Var, Scaling] | None:
     """Return operand, scale and shift of one operation with a constant a channel, or None.
 
-    Channels are axis 1 of an image, the last one of any other tensor.
+    Channels are axis 1 of an image, unless ``is_last``, and the last one of any other tensor.
     """
     op = operator(value)
     if op == "negative":
@@ -83,7 +85,8 @@ def channel_arithmetic(value: relax.Expr) -> tuple[relax.Var, Scaling] | None:
         return None
     a, b = value.args
     flipped = constant(a) is not None
-    x, k = (b, _per_channel(value, b, a)) if flipped else (a, _per_channel(value, a, b))
+    x, other = (b, a) if flipped else (a, b)
+    k = _per_channel(value, x, other, is_last=is_last)
     if k is None or (flipped and op == "divide"):
         return None
     if op == "add":
@@ -94,13 +97,15 @@ def channel_arithmetic(value: relax.Expr) -> tuple[relax.Var, Scaling] | None:
         return x, ((k if op == "multiply" else 1.0 / k), 0.0)
 
 
-def _per_channel(value: relax.Call, x: relax.Expr, other: relax.Expr) -> Array | None:
+def _per_channel(
+    value: relax.Call, x: relax.Expr, other: relax.Expr, *, is_last: bool
+) -> Array | None:
     """Return a constant as one float64 number a channel of ``x``, or None."""
     array = constant(other)
     rank = len(shape(x))
     if array is None or array.dtype.kind != "f" or shape(value) != shape(x) or not rank:
         return None
-    axis = 1 if rank == RANK else rank - 1
+    axis = 1 if rank == RANK and not is_last else rank - 1
     full = array.reshape((1,) * (rank - array.ndim) + array.shape)
     if any(extent != 1 for i, extent in enumerate(full.shape) if i != axis):
         return None

@@ -63,6 +63,36 @@ def test_patches_are_frames_without_a_slice():
 
 
 @pytest.mark.parametrize(
+    ("op", "at"),
+    [
+        ("MaxPool", {"kernel_shape": [3, 3, 3], "strides": [2, 2, 2], "pads": [1] * 6}),
+        ("MaxPool", {"kernel_shape": [2, 1, 1]}),
+        ("MaxPool", {"kernel_shape": [2, 2, 3], "strides": [2, 2, 2], "ceil_mode": 1}),
+        ("MaxPool", {"kernel_shape": [3, 1, 2], "dilations": [2, 1, 3]}),
+        ("AveragePool", {"kernel_shape": [2, 2, 2], "strides": [2, 2, 2]}),
+        ("AveragePool", {"kernel_shape": [1, 3, 3], "pads": [0, 1, 1, 0, 1, 1]}),
+    ],
+)
+def test_windows_of_several_frames_are_pooled_within_frames_and_along_them(
+    op: str, at: dict[str, list[int]]
+):
+    found = operators(
+        [node("Conv", ["x", "w"], ["c"]), node(op, ["c"], ["y"], **at)], w=weights(4, 4, 1, 1, 1)
+    )
+    pools = [name for name in found if "pool" in name]
+    assert set(pools) == {"nn.max_pool2d" if op == "MaxPool" else "nn.avg_pool2d"}
+    depth, *sizes = at["kernel_shape"]
+    assert len(pools) == (depth > 1) + (sizes != [1, 1])
+
+
+def test_means_that_count_the_padding_of_frames_are_declined():
+    at = {"kernel_shape": [2, 2, 2], "pads": [1] * 6}
+    proto = model([node("AveragePool", ["x"], ["y"], **at)], {"x": X.shape}, {"y": None}, {})
+    _, declined = normalized(import_onnx(proto))
+    assert any("counts what is around them" in each.reason for each in declined)
+
+
+@pytest.mark.parametrize(
     ("sizes", "mode", "places"),
     [
         ((12, 14, 16), "nearest", "asymmetric"),

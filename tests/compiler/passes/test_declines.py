@@ -97,11 +97,6 @@ def mean_of_channels():
     return net.module(net("y", op.mean(net["x"], [1, 2])))
 
 
-def uneven_windows():
-    net = Net()
-    return net.module(net("y", nn.adaptive_avg_pool2d(net["x"], (3, 3))))
-
-
 def read_twice():
     net = Net()
     c = net("c", nn.conv2d(net["x"], constant(4, 4, 1, 1)))
@@ -225,7 +220,6 @@ CASES = [
     (RemoveIdentity, identity_that_broadcasts, "y", "its constant changes no number, but makes"),
     (FoldPad, pad_by_a_value, "y", "the pad p is not folded into it: it pads with 2.0, not zero"),
     (CanonicalizePool, mean_of_channels, "y", "axes [1, 2], not height and width alone"),
-    (CanonicalizePool, uneven_windows, "y", "not all alike: 7 x 7 pixels into 3 x 3"),
     (FoldAffine, read_twice, "y", "not folded into c, which something else reads too"),
     (FoldAffine, mask, "y", "not folded into c: its constant is not finite"),
     (FoldAffine, batch_norm_of_inputs, "y", "the batch norm has statistics or weights that are no"),

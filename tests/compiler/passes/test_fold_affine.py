@@ -81,6 +81,36 @@ def test_matmul_bias_is_a_vector(bias_shape: tuple[int, ...]):
     assert_close(run_relax(mod, x), run_onnx(proto, x))
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_factors_of_channels_behind_a_product_of_an_images_rows(turned: bool):
+    """As ConvNeXt has them: in front of the permutation to channels first, or behind it."""
+    weights = {"k": RNG.normal(size=(5, 6)).astype(F32), "b": RNG.normal(size=6).astype(F32)}
+    weights["gamma"] = RNG.normal(size=(6, 1, 1) if turned else 6).astype(F32)
+    nodes = [node("MatMul", ["x", "k"], ["m"]), node("Add", ["b", "m"], ["s"])]
+    if turned:
+        nodes += [node("Transpose", ["s"], ["t"], perm=[0, 3, 1, 2])]
+        nodes += [node("Mul", ["gamma", "t"], ["y"])]
+    else:
+        nodes += [node("Mul", ["gamma", "s"], ["t"])]
+        nodes += [node("Transpose", ["t"], ["y"], perm=[0, 3, 1, 2])]
+    x = RNG.normal(size=(1, 3, 4, 5)).astype(F32)
+    proto = model(nodes, {"x": x.shape}, {"y": None}, weights)
+    mod = fold(import_onnx(proto))
+    kinds = [operator(value) for var, value in calls(mod["main"]) if var.name != "s"]
+    assert "multiply" not in kinds
+    assert_close(run_relax(mod, x), run_onnx(proto, x))
+
+
+def test_a_constant_along_rows_is_none_of_channels():
+    weights = {"k": RNG.normal(size=(5, 6)).astype(F32), "r": np.full((3, 1, 1), 2, F32)}
+    nodes = [node("MatMul", ["x", "k"], ["m"]), node("Mul", ["m", "r"], ["y"])]
+    x = RNG.normal(size=(1, 3, 4, 5)).astype(F32)
+    proto = model(nodes, {"x": x.shape}, {"y": None}, weights)
+    mod = fold(import_onnx(proto))
+    assert [operator(value) for _, value in calls(mod["main"])] == ["matmul", "multiply"]
+    assert_close(run_relax(mod, x), run_onnx(proto, x))
+
+
 def test_shared_convolution_ends_the_chain():
     nodes = [CONV, NORM, node("Add", ["c", "n"], ["y"])]
     mod = fold(import_onnx(model(nodes, {"x": X.shape}, {"y": None}, WEIGHTS)))

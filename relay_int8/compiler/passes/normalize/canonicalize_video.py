@@ -10,7 +10,8 @@ frames and nothing is padded, as patches of a video are; else k slices of the pa
 of an image that has all frames as its channels, where the next step is the next frame.
 What follows element by element, batch norms, joins of channels and pooling within frames moves in
 front of the permutation behind it: between two convolutions nothing is left of both. A video is
-resized along its frames, each as one row of an image, and then frame by frame.
+resized along its frames, each as one row of an image, and then frame by frame; it is pooled frame
+by frame, and then along its frames, which are rows of an image for that.
 
 Place:  after CanonicalizeSequence, before CanonicalizeQdq: what comes then knows images alone.
 Exact:  the same products; of floats the order of the sum may differ.
@@ -151,19 +152,42 @@ class _Canonicalizer:
         attrs = value.attrs
         if attrs.layout != "NCDHW" or not isinstance(value.args[0], relax.Var):
             return Declined(f"its layout is {attrs.layout}, not NCDHW")
-        depths = (attrs.pool_size[0], attrs.strides[0], attrs.padding[0], attrs.padding[3])
-        if tuple(map(int, depths)) != (1, 1, 0, 0):
-            return Declined("it pools frames of different times")
         is_max = operator(value) == "nn.max_pool3d"
-        return (relax.op.nn.max_pool2d if is_max else relax.op.nn.avg_pool2d)(
+        depths = (attrs.pool_size[0], attrs.strides[0], attrs.padding[0], attrs.padding[3])
+        is_within = tuple(map(int, depths)) == (1, 1, 0, 0)
+        if not is_within and not is_max and (any(map(int, attrs.padding)) or attrs.ceil_mode):
+            return Declined("it pools frames of different times, and counts what is around them")
+        pool = relax.op.nn.max_pool2d if is_max else relax.op.nn.avg_pool2d
+        how = {
+            "ceil_mode": bool(attrs.ceil_mode),
+            "count_include_pad": bool(attrs.count_include_pad),
+        }
+        pooled = pool(
             self._raised(scope, value.args[0]),
             pool_size=_within(attrs.pool_size),
             strides=_within(attrs.strides),
             padding=_sides(attrs.padding),
             dilation=_within(attrs.dilation),
-            ceil_mode=bool(attrs.ceil_mode),
-            count_include_pad=bool(attrs.count_include_pad),
+            **how,
         )
+        if is_within:
+            return pooled
+        # The greatest of a window is that of the greatest of its frames; so is the mean.
+        frames = scope.emit("within", pooled)
+        (n, c, t, *_), (h, w) = shape(value.args[0]), shape(frames)[2:]
+        times = shape(value)[FRAMES]
+        rows = scope.emit("rows", relax.op.reshape(frames, (n, t, c, h * w)))
+        turned = scope.emit("turned", relax.op.permute_dims(rows, (0, 2, 1, 3)))
+        across = pool(
+            turned,
+            pool_size=(int(attrs.pool_size[0]), 1),
+            strides=(int(attrs.strides[0]), 1),
+            padding=(int(attrs.padding[0]), 0, int(attrs.padding[3]), 0),
+            dilation=(int(attrs.dilation[0]), 1),
+            **how,
+        )
+        back = relax.op.permute_dims(scope.emit("times", across), (0, 2, 1, 3))
+        return relax.op.reshape(scope.emit("back", back), (n * times, c, h, w))
 
     def _resized(self, scope: Scope, value: relax.Call) -> relax.Expr | Declined:
         """Return the frames at the times that are wanted, then each in the size that is wanted."""

@@ -5,7 +5,8 @@
 
 A chain of batch norms, additions, subtractions, multiplications and divisions by constants per
 channel is one ``a * c + b``. The bias has shape (1, oc, 1, 1), or (n,) after matmul. Behind a
-product it goes on through reshapes that keep the channels last: batch norms of tokens are so.
+product it goes on through reshapes that keep the channels last, as batch norms of tokens have
+them, and through the permutation that puts them first, behind which ConvNeXt has its factors.
 
 Place:  after FoldConstants and FoldPad, before LowerBatchNorm.
 Exact:  the chain is float64; weights and bias are rounded to float32 once, at its end. A tensor
@@ -22,10 +23,12 @@ from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError
 from relay_int8.graph.channel_affine import Scaling, channel_arithmetic
-from relay_int8.graph.dataflow import constant, dtype, operator, shape
+from relay_int8.graph.dataflow import arguments, constant, dtype, operator, shape
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
+CHANNELS_FIRST = (0, 3, 1, 2)
+"""The permutation of an image whose channels are last."""
 KERNELS = {"nn.conv2d": "OIHW", "nn.conv2d_transpose": "IOHW"}
 
 
@@ -33,13 +36,20 @@ KERNELS = {"nn.conv2d": "OIHW", "nn.conv2d_transpose": "IOHW"}
 class ScaledChannels:
     """``scale * base + shift`` per channel of ``base``, a convolution or product by ``w``.
 
-    ``rows`` is that tensor where the chain goes on behind a reshape of it.
+    ``rows`` is that tensor where the chain goes on behind a reshape of it, or, ``turned``, behind
+    the permutation to an image whose channels come first.
     """
 
     base: relax.Call
     scale: np.ndarray
     shift: np.ndarray
     rows: relax.Var | None = None
+    turned: bool = False
+
+    @property
+    def channels_are_last(self) -> bool:
+        """Whether arithmetic that continues the chain has its channels along the last axis."""
+        return operator(self.base) == "matmul" and not self.turned
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldAffine")
@@ -60,6 +70,8 @@ class FoldAffine:
                 return var
             if operator(value) == "reshape":
                 return _reshaped(scope, value, chains)
+            if operator(value) == "permute_dims":
+                return _turned(scope, value, chains)
             step = _step(scope, value, chains)
             if not isinstance(step, ScaledChannels):
                 return step
@@ -68,7 +80,7 @@ class FoldAffine:
             else:
                 rows = scope.emit("rows", _written(scope, step))
                 step = replace(step, rows=rows)
-                var = scope.bind(scope.name, relax.op.reshape(rows, shape(value)))
+                var = scope.bind(scope.name, _view(step, rows, shape(value)))
             chains[var] = step
             return var
 
@@ -103,10 +115,14 @@ def _step(
             return None
         x, scaling = norm.args[0], batch_norm_scaling(scope.name, norm)
     else:
-        x, scaling = channel_arithmetic(value) or (None, None)
+        read = [arg for arg in arguments(value) if isinstance(arg, relax.Var) and arg in chains]
+        is_last = any(chains[arg].channels_are_last for arg in read)
+        x, scaling = channel_arithmetic(value, is_last=is_last) or (None, None)
     chain = chains.get(x)
     if chain is None or scaling is None:
         return None
+    if isinstance(value, relax.TupleGetItem) and chain.channels_are_last and len(shape(x)) != 2:
+        return None  # the norm is over axis 1
     if isinstance(scaling, Declined):
         return scaling
     if not scope.used_once(x):
@@ -123,7 +139,7 @@ def _reshaped(
     """Let the chain of a product go on behind a reshape that keeps the channels last, and back."""
     x, dims = value.args[0], shape(value)
     chain = chains.get(x)
-    if chain is None or operator(chain.base) != "matmul" or not scope.used_once(x):
+    if chain is None or not chain.channels_are_last or not scope.used_once(x):
         return None
     if not all(isinstance(n, int) for n in (*dims, *shape(x))) or dims[-1:] != shape(x)[-1:]:
         return None
@@ -134,6 +150,28 @@ def _reshaped(
     var = scope.bind(scope.name, relax.op.reshape(rows, dims))
     chains[var] = replace(chain, rows=rows)
     return var
+
+
+def _turned(
+    scope: Scope, value: relax.Call, chains: dict[relax.Expr, ScaledChannels]
+) -> relax.Var | None:
+    """Let the chain of a product go on behind the permutation that puts its channels first."""
+    x, axes = value.args[0], value.attrs.axes
+    chain = chains.get(x)
+    if chain is None or not chain.channels_are_last or chain.rows is not None:
+        return None
+    if axes is None or tuple(map(int, axes)) != CHANNELS_FIRST or not scope.used_once(x):
+        return None
+    var = scope.bind(scope.name, value)
+    chains[var] = replace(chain, rows=x, turned=True)
+    return var
+
+
+def _view(chain: ScaledChannels, rows: relax.Var, dims: tuple[int, ...]) -> relax.Call:
+    """Return the rows of a product as what the chain goes on behind."""
+    if chain.turned:
+        return relax.op.permute_dims(rows, CHANNELS_FIRST)
+    return relax.op.reshape(rows, dims)
 
 
 def batch_norm_scaling(name: str, norm: relax.Call) -> Scaling | Declined:

@@ -48,8 +48,8 @@ def _grouped_attention(
     if given[10] is not None:
         bias = bb.emit(relax.op.add(given[10], bias))
     groups = shape(q)[1] // shape(k)[1]
-    shared = (_shared(bb, each, groups) for each in (k, v))
-    y = attended(bb, Heads(q, *shared, None, bias), attributes)
+    keys, values = (_shared(bb, each, groups) for each in (k, v))
+    y = attended(bb, Heads(q, keys, values, None, bias), attributes)
     return y if attributes["tvm_custom"]["num_outputs"] == 1 else relax.Tuple([y, k, v])
 
 

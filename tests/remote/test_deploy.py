@@ -159,7 +159,7 @@ def test_tracker_two_servers_one_of_them_killed(case, tmp_path):
             with pytest.raises(DeployError, match="no device with key 'other', but board; start"):
                 deploy(case.path, Endpoint(address=tracker, tracker=True, key="other"))
             with pytest.raises(
-                DeployError, match=r"where it serves for a tracker .* Endpoint\(tracker=True\)$"
+                DeployError, match=r"where it serves for a tracker, .* Endpoint\(tracker=True\)$"
             ):
                 deploy(case.path, Endpoint(address=one.address, key="board"))
             with pytest.raises(DeployError, match=r"no RPC server .* a tracker is given with --tr"):

@@ -162,7 +162,9 @@ def test_tracker_two_servers_one_of_them_killed(case, tmp_path):
                 DeployError, match=r"where it serves for a tracker, .* Endpoint\(tracker=True\)$"
             ):
                 deploy(case.path, Endpoint(address=one.address, key="board"))
-            with pytest.raises(DeployError, match=r"no RPC server .* a tracker is given as Endpoint"):
+            with pytest.raises(
+                DeployError, match=r"no RPC server .* a tracker is given as Endpoint"
+            ):
                 deploy(case.path, Endpoint(address=tracker))
 
             running = ThreadPoolExecutor(1).submit(deploy, case.path, place, repeats=3000)

@@ -267,17 +267,10 @@ def _advice(array: Array, info: TensorInfo) -> str:
     """Say how to mend a batch with the right number of axes; "" for faults that are rare."""
     if info.shape[1:] == (1, *array.shape[2:]) and array.shape[1] == COLOURS:
         return "; Preprocessing(channels='L') gives one channel"
-    if info.shape[1:] in (order(array.shape[1:]) for order in (_last_first, _first_last)):
+    first, last = array.shape[1:2], array.shape[-1:]
+    if info.shape[1:] in ((*last, *array.shape[1:-1]), (*array.shape[2:], *first)):
         return "; transpose it: its channels stand on another axis"
     return ""
-
-
-def _last_first(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (shape[-1], *shape[:-1])
-
-
-def _first_last(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (*shape[1:], shape[0])
 
 
 def _require_finite(image: Image, label: str) -> None:

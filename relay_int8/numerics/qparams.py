@@ -26,6 +26,7 @@ SCHEMES: tuple[Scheme, ...] = ("u8", "s8", "asymmetric")
 WEIGHT_MAX = 127
 WIDE_MAX = 255  # of weights of bytes less their zero point
 BIAS_LIMIT = 2.0**30  # |b_q| stays below this: half of int32, the other half is for the products
+SIGN = 128  # an int8 tensor is stored as uint8, so much higher, where instructions want that
 SMALLEST_THRESHOLD = 2.0**-110  # below it a scale, or 1 / bin width, leaves normal float32
 
 
@@ -65,6 +66,13 @@ class QParams:
     def clamp(self) -> Array:
         """Bounds of ``q - z`` as kernels read them: float32 (2,)."""
         return np.array([self.qmin - self.zero_point, self.qmax - self.zero_point], np.float32)
+
+    @property
+    def unsigned(self) -> QParams:
+        """The same reals as uint8: integers of int8 are so much higher then."""
+        shift = SIGN if self.dtype == "int8" else 0
+        ends = (self.zero_point + shift, self.qmin + shift, self.qmax + shift)
+        return QParams(self.scale, *ends, "uint8")
 
 
 def resolve_scheme(planned: PlannedScheme, low: float) -> Scheme:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from relay_int8.numerics.qparams import SIGN
 from relay_int8.runtime.kernel_entry import KernelEntry
 from relay_int8.runtime.manifest import Manifest
 from schedules.layout import LAYOUTS
@@ -23,7 +24,6 @@ Results = Mapping[int, Array]
 """Index of a kernel call -> what it wrote, as it lies in memory."""
 FLOAT_TOLERANCE = 1e-5
 """Of what is not promised to be exact: a part of the largest number of the tensor."""
-_SIGN = 128  # an int8 tensor is stored as uint8, so much higher, where instructions want that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ def of_sign(array: Array, dtype: np.dtype[Any]) -> Array:
     pair = {array.dtype, dtype}
     if pair != {np.dtype(np.int8), np.dtype(np.uint8)}:
         return array
-    shift = _SIGN if dtype == np.uint8 else -_SIGN
+    shift = SIGN if dtype == np.uint8 else -SIGN
     return (array.astype(np.int16) + shift).astype(dtype)
 
 

@@ -205,18 +205,10 @@ def _model(trials: Sequence[Trial]) -> Section:
         f"{rank_correlation(predicted, measured):.2f}; the median over rounds is {median}. The "
         "model chose most of these candidates itself, so they are more alike than the space."
     )
-    return Section(
-        title="Cost model",
-        parts=(
-            paragraph(text),
-            figure([scatter, line], name="model", x="predicted", y="measured"),
-            *(
-                [figure([rounds], name="rounds", x="round", y="rank correlation")]
-                if correlations
-                else []
-            ),
-        ),
-    )
+    parts = [paragraph(text), figure([scatter, line], name="model", x="predicted", y="measured")]
+    if correlations:
+        parts.append(figure([rounds], name="rounds", x="round", y="rank correlation"))
+    return Section(title="Cost model", parts=tuple(parts))
 
 
 def _predictions(trials: Sequence[Trial]) -> Iterator[tuple[float, float]]:

@@ -21,15 +21,15 @@ from schedules.cpu.lanes import shuffle
 from schedules.x86.packed_stores import rounded, words_of_halves
 
 ORDER = (0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15)  # and its own inverse
-PACKED_BYTES = {"uint8": "llvm.x86.sse2.packuswb.128", "int8": "llvm.x86.sse2.packsswb.128"}
+PACKED_HALVES = {"uint8": "llvm.x86.sse2.packuswb.128", "int8": "llvm.x86.sse2.packsswb.128"}
 
 
 def in_order(value: Expr) -> Expr:
     """Return the value of an epilogue, held in ``ORDER``, with its channels in order."""
-    parts = rounded(value, tuple(PACKED_BYTES))
+    parts = rounded(value, tuple(PACKED_HALVES))
     if parts is None:
         return shuffle(value, ORDER)
     words = T.Bind(words_of_halves(parts))
     halves = [tirx.Shuffle([words], list(range(lane, lane + 8))) for lane in (0, 8)]
-    packed = tirx.call_llvm_pure_intrin(f"int8x{LANES}", PACKED_BYTES[parts.dtype], *halves)
+    packed = tirx.call_llvm_pure_intrin(f"int8x{LANES}", PACKED_HALVES[parts.dtype], *halves)
     return tirx.reinterpret(f"{parts.dtype}x{LANES}", packed)

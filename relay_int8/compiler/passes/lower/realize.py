@@ -15,7 +15,6 @@ other types than int8 and uint8): those stay operators of Relax, and what reads 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -196,16 +195,8 @@ class _Realizer:
         if params is None:
             return
         # Without a sign on every target: what ShiftSigns stores so are tensors, not constants.
-        shift = 128 if params.dtype == "int8" else 0
-        x = replace(
-            params,
-            zero_point=params.zero_point + shift,
-            qmin=params.qmin + shift,
-            qmax=params.qmax + shift,
-            dtype="uint8",
-        )
-        integers = constant_integers(array, x)
-        self._integers[group.output] = relax.const(integers), x
+        integers = constant_integers(array, params.unsigned)
+        self._integers[group.output] = relax.const(integers), params.unsigned
 
     def _quantized(
         self, quantize: relax.Var, kernel: Kernel, source: relax.Var, params: QParams

@@ -23,9 +23,8 @@ from relay_int8.graph.origins import Origins
 from relay_int8.graph.requantize import requantize_of
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
 from relay_int8.numerics.multipliers import multiplier_constants
+from relay_int8.numerics.qparams import SIGN
 from schedules.spec import QType, Rescale, Spec
-
-SHIFT = 128
 
 
 @tvm.transform.module_pass(opt_level=0, name="ShiftSigns")
@@ -94,13 +93,13 @@ class _Shifter:
         self, var: relax.Var, ending: str, source: relax.Expr, types: tuple[QType, QType]
     ) -> relax.Var:
         """Add or subtract the shift."""
-        zeros = [SHIFT if dtype == "uint8" else 0 for dtype in types]
+        zeros = [SIGN if dtype == "uint8" else 0 for dtype in types]
         x, y = types
         spec = Rescale(dims=dataflow.shape(source), x=x, y=y, requantize=requantize_of(self._func))
         params = {
             **multiplier_constants(spec, {"m": np.ones(1)}),
             "z": np.array(zeros, np.int32),
-            "clamp": np.array([-SHIFT, SHIFT - 1], spec.constant_dtype("clamp")),
+            "clamp": np.array([-SIGN, SIGN - 1], spec.constant_dtype("clamp")),
         }
         value = kernel_call(spec, [source], params)
         moved = self._writer.derive(f"{var.name}:{ending}", value)
@@ -125,9 +124,9 @@ def _shifted(spec: Spec, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]
         z = params["z"].copy()
         for index, name in enumerate(spec.zero_points):
             if name in names and spec.dtype(name) == "int8":
-                z[index] += SHIFT
+                z[index] += SIGN
         shifted["z"] = z
     for name in ("table", "fill", "bound"):
         if name in params and spec.dtype("y") == "int8":
-            shifted[name] = (params[name].astype(np.int16) + SHIFT).astype(np.uint8)
+            shifted[name] = (params[name].astype(np.int16) + SIGN).astype(np.uint8)
     return shifted

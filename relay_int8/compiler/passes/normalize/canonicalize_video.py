@@ -19,7 +19,8 @@ Exact:  the same products; of floats the order of the sum may differ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import tvm
@@ -172,22 +173,30 @@ class _Canonicalizer:
         )
         if is_within:
             return pooled
-        # The greatest of a window is that of the greatest of its frames; so is the mean.
-        frames = scope.emit("within", pooled)
-        (n, c, t, *_), (h, w) = shape(value.args[0]), shape(frames)[2:]
-        times = shape(value)[FRAMES]
-        rows = scope.emit("rows", relax.op.reshape(frames, (n, t, c, h * w)))
-        turned = scope.emit("turned", relax.op.permute_dims(rows, (0, 2, 1, 3)))
-        across = pool(
-            turned,
+        across = partial(
+            pool,
             pool_size=(int(attrs.pool_size[0]), 1),
             strides=(int(attrs.strides[0]), 1),
             padding=(int(attrs.padding[0]), 0, int(attrs.padding[3]), 0),
             dilation=(int(attrs.dilation[0]), 1),
             **how,
         )
-        back = relax.op.permute_dims(scope.emit("times", across), (0, 2, 1, 3))
-        return relax.op.reshape(scope.emit("back", back), (n * times, c, h, w))
+        # The greatest of a window is that of the greatest of its frames; so is the mean.
+        return self._across(scope, value, scope.emit("within", pooled), across)
+
+    def _across(
+        self,
+        scope: Scope,
+        value: relax.Call,
+        frames: relax.Var,
+        pool: Callable[[relax.Var], relax.Expr],
+    ) -> relax.Expr:
+        """Pool frames along their times too: these are rows of an image for that."""
+        (n, c, t, *_), (h, w) = shape(value.args[0]), shape(frames)[2:]
+        rows = scope.emit("rows", relax.op.reshape(frames, (n, t, c, h * w)))
+        turned = scope.emit("turned", relax.op.permute_dims(rows, (0, 2, 1, 3)))
+        back = relax.op.permute_dims(scope.emit("times", pool(turned)), (0, 2, 1, 3))
+        return relax.op.reshape(scope.emit("back", back), (n * shape(value)[FRAMES], c, h, w))
 
     def _resized(self, scope: Scope, value: relax.Call) -> relax.Expr | Declined:
         """Return the frames at the times that are wanted, then each in the size that is wanted."""

@@ -49,11 +49,11 @@ def attention(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes)
         raise ValueError(f"its product gives {total} channels for {sizes}")
     heads = int(attributes["num_heads"])
     q, k, v = (
-        split_heads(bb, _part(bb, packed, 2, sum(sizes[:i]), sum(sizes[: i + 1])), heads)
+        split_heads(bb, part_of(bb, packed, 2, sum(sizes[:i]), sum(sizes[: i + 1])), heads)
         for i in range(3)
     )
     if past is not None:
-        parts = [_part(bb, past, 0, i, i + 1) for i in range(2)]
+        parts = [part_of(bb, past, 0, i, i + 1) for i in range(2)]
         k, v = (
             continued(bb, bb.emit(relax.op.reshape(part, shape(part)[1:])), now)
             for part, now in zip(parts, (k, v), strict=True)
@@ -90,11 +90,17 @@ def _refuse(shared: Any, attributes: Attributes) -> None:
         raise NotImplementedError("keys and values of earlier tokens in a buffer (shared past)")
     if attributes.get("do_rotary", 0):
         raise NotImplementedError("rotary positions inside it (do_rotary)")
+    refuse_scores(attributes)
+
+
+def refuse_scores(attributes: Attributes) -> None:
+    """Refuse a node that gives scores besides its result, keys and values."""
     if attributes["tvm_custom"]["num_outputs"] > 3:
         raise NotImplementedError("products of queries and keys as a further result")
 
 
-def _part(bb: relax.BlockBuilder, x: relax.Expr, axis: int, begin: int, end: int) -> relax.Expr:
+def part_of(bb: relax.BlockBuilder, x: relax.Expr, axis: int, begin: int, end: int) -> relax.Expr:
+    """Return the elements from ``begin`` to ``end`` of an axis."""
     return bb.emit(relax.op.strided_slice(x, [axis], [begin], [end]))
 
 
@@ -114,7 +120,7 @@ def _unpacked(bb: relax.BlockBuilder, q: Any, k: Any, v: Any) -> list[relax.Expr
 
 def _apart(bb: relax.BlockBuilder, packed: relax.Expr) -> list[relax.Expr]:
     batch, tokens, heads, count, size = shape(packed)
-    parts = [_part(bb, packed, 3, i, i + 1) for i in range(count)]
+    parts = [part_of(bb, packed, 3, i, i + 1) for i in range(count)]
     return [bb.emit(relax.op.reshape(part, (batch, tokens, heads * size))) for part in parts]
 
 
@@ -124,7 +130,7 @@ def _biased(bb: relax.BlockBuilder, parts: list[relax.Expr], bias: relax.Expr) -
     for part in parts:
         end = begin + shape(part)[-1]
         if len(shape(part)) == 3:
-            part = bb.emit(relax.op.add(part, _part(bb, bias, 0, begin, end)))
+            part = bb.emit(relax.op.add(part, part_of(bb, bias, 0, begin, end)))
         biased.append(part)
         begin = end
     return biased
@@ -185,7 +191,7 @@ def _added(
     elif dims == (2 * batch,):
         numbers = relax.const(np.arange(columns, dtype=dtype(mask))[None])
         ends, begins = (
-            bb.emit(relax.op.reshape(_part(bb, mask, 0, at, at + batch), (batch, 1)))
+            bb.emit(relax.op.reshape(part_of(bb, mask, 0, at, at + batch), (batch, 1)))
             for at in (0, batch)
         )
         inside = relax.op.less(numbers, ends), relax.op.greater_equal(numbers, begins)

@@ -16,7 +16,14 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.onnx.contrib.fused import padded
-from relay_int8.frontend.onnx.contrib.fused_attention import Heads, attended, continued, split_heads
+from relay_int8.frontend.onnx.contrib.fused_attention import (
+    Heads,
+    attended,
+    continued,
+    part_of,
+    refuse_scores,
+    split_heads,
+)
 from relay_int8.frontend.onnx.contrib.rotary import turned_heads
 from relay_int8.frontend.onnx.operators.converters import Converter
 from relay_int8.graph.dataflow import constant, shape
@@ -58,8 +65,7 @@ def _refuse(given: list[Any], attributes: Attributes) -> None:
         raise NotImplementedError("a share of attention that no key gets (smooth_softmax)")
     if any(given[SCALES:]) or attributes.get("kv_cache_bit_width", 0):
         raise NotImplementedError("keys and values of earlier tokens as integers")
-    if attributes["tvm_custom"]["num_outputs"] > 3:
-        raise NotImplementedError("products of queries and keys as a further result")
+    refuse_scores(attributes)
 
 
 def _split(
@@ -73,8 +79,7 @@ def _split(
         ends = np.cumsum([heads, shared, shared]) * size
         begins = (0, *ends[:-1])
         q, k, v = (
-            bb.emit(relax.op.strided_slice(q, [2], [int(begin)], [int(end)]))
-            for begin, end in zip(begins, ends, strict=True)
+            part_of(bb, q, 2, int(begin), int(end)) for begin, end in zip(begins, ends, strict=True)
         )
     return split_heads(bb, q, heads), split_heads(bb, k, shared), split_heads(bb, v, shared)
 

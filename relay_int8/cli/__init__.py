@@ -11,20 +11,37 @@ from typing import Any
 from relay_int8.cli.without_torch import import_tvm_without_torch
 
 import_tvm_without_torch()  # here: what a command spawns imports this module and skips main
+FAILED = 1
 INTERRUPTED = 130  # exit code that shells give for a program that Ctrl-C ended
 
 
 def main() -> None:
     """Run the command line; Ctrl-C ends it quietly from its first import on."""
     _prepare_streams()
+    code = _run()
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # Python would try once more as it ends, and say so in words of its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not code:  # else the command has said it
+            code = FAILED if isinstance(error, BrokenPipeError) else f"error: {error}"
+    sys.exit(code)
+
+
+def _run() -> str | int | None:
+    """Return the exit code, or the message of an error that no command has said."""
     try:
         from relay_int8.cli.commands import app
 
         app()
+    except SystemExit as end:
+        return end.code
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    except OSError as error:  # a help page that cannot be written; commands say their own
-        sys.exit(f"error: {error}")
+        return INTERRUPTED
+    except OSError as error:  # a help page that cannot be written
+        return f"error: {error}"
+    return None
 
 
 def _prepare_streams() -> None:

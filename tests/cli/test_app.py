@@ -202,6 +202,7 @@ def test_a_pipe_gets_plain_text(artifact):
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     ("ends", "code", "said"),
     [
@@ -210,10 +211,11 @@ def test_a_pipe_gets_plain_text(artifact):
         ("2>&-", 0, ""),
     ],
 )
-def test_outputs_that_are_closed_or_full(ends, code, said):
+def test_outputs_that_are_closed_or_full(ends, code, said, unbuffered):
     main = f"{sys.executable} -c 'from relay_int8.cli import main; main()'"
     done = subprocess.run(
         ["sh", "-c", f"{main} --help {ends}"],
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -8,7 +8,9 @@ TVM's threads once, and each loop is announced to them in memory that they watch
   other tasks follow it until it is done;
 - ``launch`` stands in for TVMBackendParallelLaunch, which a library calls through the variable
   ``__TVMBackendParallelLaunch``: where the calling thread leads a team it announces the loop, does
-  its own share and waits for the others. Elsewhere it is TVM's.
+  its own share and waits for the others. Elsewhere it is TVM's;
+- ``make_calls`` calls the kernels of a list, in place of ``main``
+  (``relay_int8/runtime/noted_calls.py``).
 
 Who waits looks ``PATIENCE`` times, which takes about as long as to offer the core once, and then
 offers it at each look, as TVM does from the first: on a busy computer little is lost. Threads find
@@ -38,8 +40,12 @@ PAUSES = {"aarch64": "yield", "x86_64": "pause"}  # instruction that slows a loo
 #
 # An argument of tvm_ffi has 16 bytes: its type, then its value at the eighth. The code of a
 # function object is at byte 24. A group has its size at byte 8.
+#
+# %call: a function object, its arguments and their number. Kernels return nothing, so that all of
+# a list may have one place for a result.
 CODE = """
 %team = type { i64, ptr, ptr, ptr, [4 x i64], i64, i64, [6 x i64], ptr, ptr, ptr, i32, i32 }
+%call = type { ptr, ptr, i64 }
 
 @__TVMBackendParallelLaunch = weak global ptr null
 @launcher = internal global ptr null
@@ -107,6 +113,35 @@ define internal i32 @call(ptr %function, ptr %arguments, i32 %count, ptr %result
   %code = load ptr, ptr %code_at, align 8
   %status = call i32 %code(ptr %function, ptr %arguments, i32 %count, ptr %result)
   ret i32 %status
+}
+
+define i32 @__tvm_ffi_make_calls(ptr %self, ptr %arguments, i32 %count, ptr %result) {
+  %calls_at = getelementptr i8, ptr %arguments, i64 8
+  %calls = load ptr, ptr %calls_at, align 8
+  %number_at = getelementptr i8, ptr %arguments, i64 24
+  %number = load i64, ptr %number_at, align 8
+  br label %look
+look:
+  %place = phi i64 [ 0, %0 ], [ %next, %made ]
+  %more = icmp slt i64 %place, %number
+  br i1 %more, label %make, label %done
+make:
+  %function_at = getelementptr %call, ptr %calls, i64 %place, i32 0
+  %function = load ptr, ptr %function_at, align 8
+  %tensors_at = getelementptr %call, ptr %calls, i64 %place, i32 1
+  %tensors = load ptr, ptr %tensors_at, align 8
+  %size_at = getelementptr %call, ptr %calls, i64 %place, i32 2
+  %size = load i64, ptr %size_at, align 8
+  %size_narrow = trunc i64 %size to i32
+  %status = call i32 @call(ptr %function, ptr %tensors, i32 %size_narrow, ptr %result)
+  %succeeded = icmp eq i32 %status, 0
+  br i1 %succeeded, label %made, label %done
+made:
+  %next = add i64 %place, 1
+  br label %look
+done:
+  %last = phi i32 [ 0, %look ], [ %status, %make ]
+  ret i32 %last
 }
 
 define internal i32 @member(i32 %number, ptr %group, ptr %team) {

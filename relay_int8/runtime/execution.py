@@ -14,19 +14,23 @@ from relay_int8.errors import ConfigError
 from relay_int8.runtime.cuda_graphs import CapturedGraphs, regions_run_by
 from relay_int8.runtime.cuda_runtime import CudaRuntime
 from relay_int8.runtime.memory import GpuMemory, HostMemory
-from relay_int8.runtime.thread_team import in_team
+from relay_int8.runtime.noted_calls import NotedCalls, noted_calls
+from relay_int8.runtime.thread_team import MAKE_CALLS, in_team
 from relay_int8.runtime.tvm_runtime import RuntimeDevice, start
 
 Array = np.ndarray[Any, Any]
 
 
 def started(
-    library: tvm_ffi.Module, device: RuntimeDevice, weights: Sequence[Array] = ()
+    library: tvm_ffi.Module, device: RuntimeDevice, weights: Sequence[Array], *, is_fixed: bool
 ) -> HostExecution | GpuExecution:
-    """Return a library that was loaded for a device ready to run there with its weights."""
+    """Return a library that was loaded for a device ready to run there with its weights.
+
+    ``is_fixed`` says that its inputs have one shape only.
+    """
     if device.kind == "cpu":
         machine = start(library, device, weights=weights)
-        return HostExecution(machine, device, in_team(library, machine["main"]))
+        return HostExecution(library, machine, device, is_fixed=is_fixed)
     runtime = CudaRuntime(device.number)
     graphs = regions_run_by(CapturedGraphs(runtime).run)
     return GpuExecution(start(library, device, graphs, weights), device, runtime)
@@ -66,16 +70,31 @@ def _handle(stream: Any) -> int:
 class HostExecution:
     """A network on this computer's processor; ``main`` runs it."""
 
-    def __init__(self, machine: Any, device: RuntimeDevice, main: Callable[..., Any]) -> None:
-        self.machine, self.main = machine, main
-        self._device, self._memory = device, HostMemory(device)
+    def __init__(
+        self, library: tvm_ffi.Module, machine: Any, device: RuntimeDevice, *, is_fixed: bool
+    ) -> None:
+        self.machine, self.main = machine, in_team(library, machine["main"])
+        self._library, self._device, self._memory = library, device, HostMemory(device)
+        self._noted: NotedCalls | None = None
+        self._is_to_be_noted = is_fixed and library.implements_function(
+            MAKE_CALLS, query_imports=True
+        )
 
     def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Return inputs, in the order of ``main``, as it takes them."""
         return [self._memory.argument(name, value) for name, value in inputs.items()]
 
     def call(self, arguments: list[Any]) -> list[Any]:
-        """Run; return the outputs."""
+        """Run; return the outputs, which the next call may overwrite."""
+        if self._is_to_be_noted:
+            self._is_to_be_noted = False
+            self._noted = noted_calls(self._library, self.machine, self._device, arguments)
+        if self._noted is None:
+            return self.enqueue(arguments)
+        return self._noted.run(arguments)
+
+    def enqueue(self, arguments: list[Any]) -> list[Any]:
+        """Run; return the outputs, in memory of their own."""
         return _outputs(self.main(*arguments), arguments, self._device, self.wait)
 
     def fetch(self, tensors: Mapping[str, Any]) -> dict[str, Array]:
@@ -104,7 +123,11 @@ class GpuExecution:
         return arguments
 
     def call(self, arguments: list[Any]) -> list[Any]:
-        """Enqueue a run; return its outputs."""
+        """Enqueue a run; return its outputs, as :meth:`enqueue` does."""
+        return self.enqueue(arguments)
+
+    def enqueue(self, arguments: list[Any]) -> list[Any]:
+        """Enqueue a run; return its outputs, in memory of their own."""
         self._held = arguments
         result = self.main(*arguments)
         outputs = _outputs(result, arguments, self._device, self.wait)

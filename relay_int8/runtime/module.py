@@ -21,7 +21,7 @@ from relay_int8.errors import ArtifactError, ConfigError
 from relay_int8.machine.gpu import misfit_here
 from relay_int8.machine.host import lacking
 from relay_int8.runtime.device_memory import exhaustion, exhaustion_explained
-from relay_int8.runtime.execution import on_stream, started
+from relay_int8.runtime.execution import GpuExecution, HostExecution, on_stream, started
 from relay_int8.runtime.inputs import Inputs, checked_inputs
 from relay_int8.runtime.profiling import kernel_times
 from relay_int8.runtime.tvm_runtime import (
@@ -68,7 +68,7 @@ class Module:
             require_threads(threads)
         with self._explained():
             self._library = load_library(library, self.device)
-            self._execution = started(self._library, self.device, weights)
+            self._execution = self._started()
         if threads is not None:
             set_threads(threads)
 
@@ -92,7 +92,7 @@ class Module:
         twin.__dict__.update(self.__dict__)
         twin._turn = threading.Lock()
         with self._explained():
-            twin._execution = started(self._library, self.device, self._weights)
+            twin._execution = self._started()
         return twin
 
     @property
@@ -142,7 +142,7 @@ class Module:
             the process that loaded it, for several threads.
         """
         with self._running(stream):
-            return self._execution.fetch(self._named(self._enqueued(inputs)))
+            return self._execution.fetch(self._named(self._execution.call(self.arguments(inputs))))
 
     def enqueue(self, inputs: Inputs, *, stream: Any = None) -> dict[str, Any]:
         """Begin a run and return its outputs by name, as tensors of the device that speak DLPack.
@@ -160,7 +160,7 @@ class Module:
             As those of :meth:`run`; errors, too.
         """
         with self._running(stream):
-            return self._named(self._enqueued(inputs))
+            return self._named(self._execution.enqueue(self.arguments(inputs)))
 
     def wait(self, stream: Any = None) -> None:
         """Return when all that was enqueued on the stream is done; a CPU is never behind."""
@@ -232,8 +232,9 @@ class Module:
     def _explained(self) -> AbstractContextManager[None]:
         return exhaustion_explained(self.path, self.manifest.gpu, self.device.number)
 
-    def _enqueued(self, inputs: Inputs) -> list[Any]:
-        return self._execution.call(self.arguments(inputs))
+    def _started(self) -> HostExecution | GpuExecution:
+        is_fixed = all(size >= 0 for info in self.manifest.inputs for size in info.shape)
+        return started(self._library, self.device, self._weights, is_fixed=is_fixed)
 
     def _named(self, tensors: list[Any]) -> dict[str, Any]:
         names = (info.name for info in self.manifest.outputs)

@@ -12,7 +12,7 @@ from typing import Any
 
 import tvm_ffi
 
-INSTALL, RUN = "install_team", "run_in_team"
+INSTALL, RUN, MAKE_CALLS = "install_team", "run_in_team", "make_calls"
 
 
 def in_team(library: tvm_ffi.Module, main: Callable[..., Any]) -> Callable[..., Any]:

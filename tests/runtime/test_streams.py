@@ -53,7 +53,7 @@ def constants_of(module, image):
             found.append(arguments[-2].data_ptr())
 
     module.machine["set_instrument"](tvm_ffi.convert(note))
-    module.run(image)
+    module.machine["main"](*module.arguments(image))
     module.machine["set_instrument"](None)
     return found
 

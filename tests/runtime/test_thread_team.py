@@ -86,7 +86,7 @@ def test_what_python_raises_inside_comes_out(artifact):
 
     module.machine["set_instrument"](tvm_ffi.convert(_stop))
     with pytest.raises(KeyError, match="stopped"):
-        module.run(inputs)
+        module.main(*module.arguments(inputs))
     module.machine["set_instrument"](None)
     module.run(inputs)
 
@@ -104,9 +104,9 @@ def test_a_run_within_a_run_is_of_the_same_team(artifact):
             seen[0] = inner.run(inputs)
 
     outer.machine["set_instrument"](tvm_ffi.convert(_run_other))
-    (output,) = outer.run(inputs).values()
+    output = outer.main(*outer.arguments(inputs))
     outer.machine["set_instrument"](None)
-    np.testing.assert_array_equal(output, expected)
+    np.testing.assert_array_equal(np.from_dlpack(output), expected)
     np.testing.assert_array_equal(next(iter(seen[0].values())), expected)
 
 

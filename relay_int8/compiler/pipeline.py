@@ -7,6 +7,7 @@ from tvm import relax
 from tvm.ir.transform import Pass
 from tvm.target import Target
 
+from relay_int8.compiler.extremes import EXTREMES
 from relay_int8.compiler.passes.lower.alter_layout import AlterLayout
 from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
 from relay_int8.compiler.passes.lower.check_launches import CheckLaunches
@@ -140,7 +141,7 @@ def island_passes() -> list[Pass]:
         MultiplyPowers(),
         CompareBooleans(),
         relax.backend.DispatchSortScan(),
-        relax.transform.LegalizeOps(),
+        relax.transform.LegalizeOps(EXTREMES),
         relax.transform.AnnotateTIROpPattern(),
         FuseIslands(),
         relax.transform.FuseTIR(),

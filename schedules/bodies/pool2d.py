@@ -27,6 +27,7 @@ from schedules.bodies.expressions import (
     placeholders,
     requantize,
 )
+from schedules.bodies.extremes import maximum
 from schedules.layout import NHWC, ROW
 from schedules.spec import Pool2d
 from schedules.template import Layouts
@@ -76,8 +77,8 @@ def _largest(point: OutputElement, window: list[tirx.IterVar]) -> Expr:
     if spec.dilation == (1, 1) and _always_meets_image(spec):
         rows = te.max(te.min(rows, spec.height - 1), 0)
         cols = te.max(te.min(cols, spec.width - 1), 0)
-        return te.max(_read(point, rows, cols), window)
-    return te.max(_read_or(point, rows, cols, te.min_value(spec.x)), window)
+        return maximum(_read(point, rows, cols), window)
+    return maximum(_read_or(point, rows, cols, te.min_value(spec.x)), window)
 
 
 def _sum(point: OutputElement, window: list[tirx.IterVar]) -> Expr:

@@ -12,6 +12,7 @@ Exact:  the bits of the pooling that knows its sizes, but for the sign of a zero
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm import tirx
@@ -79,7 +80,7 @@ def _emit(spec: OpenPool2d, buffers: dict[str, Any], block: Expr) -> None:
     x, y, lanes = flat(buffers["x"]), flat(buffers["y"]), T.int64(spec.lanes)
     m = flat(buffers["m"]) if spec.params else None
     acc = IRBuilder.name("acc", T.sblock_alloc_buffer((lanes,), "float32", layout=None))
-    first = tirx.const(0, "float32") if spec.params else tirx.min_value("float32")
+    first = tirx.const(0 if spec.params else -math.inf, "float32")
     with T.serial(T.int64(0), rows) as row, T.serial(T.int64(0), columns) as column:
         with T.vectorized(T.int64(0), lanes) as lane:
             T.buffer_store(acc, first, [lane])

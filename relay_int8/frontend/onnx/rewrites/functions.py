@@ -102,7 +102,8 @@ def _definition(
     is_computed = any(
         name and name not in constants for name in (*node.input[3:4], *node.input[6:7])
     )
-    (_test_shares if is_computed else _count_infinities)(function)
+    if is_computed:
+        _test_shares(function)
     return function
 
 
@@ -112,41 +113,6 @@ def _write_defaults(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
     for name, attribute in schema.attributes.items():
         if name not in given and attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
             node.attribute.append(attribute.default_value)
-
-
-def _count_infinities(function: onnx.FunctionProto) -> None:
-    """Ask which rows of a mask are infinite without the largest element of a row.
-
-    Before:  hidden = Equal(ReduceMax(mask, axes), -inf)
-    After:   hidden = Equal(ReduceMin(Cast(Less(mask, lowest float32)), axes), 1)
-
-    TVM's largest element of a row of -inf is the lowest float32, which is a mask of its own.
-    """
-    maxima = {node.output[0]: node for node in function.node if node.op_type == "ReduceMax"}
-    readers = [node for node in function.node if set(node.input) & set(maxima)]
-    if not readers or any(node.op_type != "Equal" for node in readers):
-        return
-    nodes: list[onnx.NodeProto] = []
-    for node in function.node:
-        if node.op_type == "ReduceMax":
-            name, mask = node.output[0], node.input[0]
-            lowest = np.array(np.finfo(np.float32).min, np.float32)
-            nodes += [
-                _constant(f"{name}Lowest", lowest),
-                _constant(f"{name}One", np.array(1, np.float32)),
-                helper.make_node("Cast", [mask], [f"{name}Mask"], to=onnx.TensorProto.FLOAT),
-                helper.make_node("Less", [f"{name}Mask", f"{name}Lowest"], [f"{name}Hidden"]),
-                helper.make_node(
-                    "Cast", [f"{name}Hidden"], [f"{name}Count"], to=onnx.TensorProto.FLOAT
-                ),
-            ]
-            node.op_type, node.input[0] = "ReduceMin", f"{name}Count"
-        elif node in readers:
-            name = next(each for each in node.input if each in maxima)
-            del node.input[:]
-            node.input.extend([name, f"{name}One"])
-        nodes.append(node)
-    _replace_nodes(function, nodes)
 
 
 def _test_shares(function: onnx.FunctionProto) -> None:

@@ -84,7 +84,7 @@ class NotedCalls:
         outputs: list[Any],
         make: Callable[..., Any],
     ) -> None:
-        self.outputs = outputs
+        self._outputs = outputs
         # Whatever reads an input reads it through a view of its own, whose address is changed.
         self._views: list[list[_View]] = [[] for _ in inputs]
         places = {tensor.data_ptr(): place for place, tensor in enumerate(inputs)}
@@ -115,7 +115,7 @@ class NotedCalls:
             for view in views:
                 view.address = address
         self._make()
-        return self.outputs
+        return self._outputs
 
 
 def noted_calls(

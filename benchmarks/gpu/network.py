@@ -92,7 +92,7 @@ class Network:
         def _instrument(
             function: Any, name: str, before: bool, _result: Any, *arguments: Any
         ) -> None:
-            if not before and not name.startswith("vm.builtin."):
+            if not before and not name.startswith(tvm_runtime.BUILTIN):
                 note(function, name, arguments)
 
         self._vm["set_instrument"](tvm_ffi.convert(_instrument))

@@ -28,9 +28,9 @@ from tvm import IRModule, ir, relax, tirx
 from tvm.target import Target
 
 from relay_int8.graph import dataflow
+from relay_int8.runtime.tvm_runtime import BUILTIN
 from schedules.targets import machine
 
-BUILTIN = "vm.builtin."  # begins the names of the virtual machine's own functions
 PATIENCE = 1 << 5  # looks of 15 to 80 nanoseconds each
 PAUSES = {"aarch64": "yield", "x86_64": "pause"}  # instruction that slows a loop which waits
 

@@ -24,8 +24,7 @@ import numpy as np
 from relay_int8.compiler.run_recorder import Recording
 from relay_int8.report.profile import KernelTime, Profile, Rates, ThreadTime
 from relay_int8.runtime.kernel_entry import KernelEntry
-
-BUILTIN = "vm.builtin."  # begins the names of the virtual machine's own calls
+from relay_int8.runtime.tvm_runtime import BUILTIN
 
 
 def profile_of(

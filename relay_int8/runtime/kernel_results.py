@@ -7,6 +7,8 @@ from typing import Any
 
 import tvm_ffi
 
+from relay_int8.runtime.tvm_runtime import BUILTIN
+
 See = Callable[[int, Any], None]
 
 
@@ -38,7 +40,7 @@ def run_watched(
     calls = iter(enumerate(functions))
 
     def _note(_function: Any, name: str, before: bool, _result: Any, *values: Any) -> None:
-        if before or name.startswith("vm.builtin."):
+        if before or name.startswith(BUILTIN):
             return
         index = next((index for index, function in calls if function == name), None)
         if index is not None:

@@ -17,9 +17,8 @@ from typing import Any
 import tvm_ffi
 
 from relay_int8.runtime.thread_team import MAKE_CALLS, in_team
-from relay_int8.runtime.tvm_runtime import RuntimeDevice
+from relay_int8.runtime.tvm_runtime import BUILTIN, RuntimeDevice
 
-BUILTIN = "vm.builtin."
 FIXED = {
     BUILTIN + name
     for name in (

@@ -10,6 +10,7 @@ import numpy as np
 import tvm_ffi
 
 from relay_int8.argument_types import checked
+from relay_int8.runtime.tvm_runtime import BUILTIN
 
 if TYPE_CHECKING:
     from relay_int8.data.tensor_info import TensorInfo
@@ -70,7 +71,7 @@ def kernel_times(
     times_ns: list[int] = []
 
     def _note(_func: Any, name: str, before: bool, *_values: Any) -> None:
-        if not name.startswith("vm.builtin."):
+        if not name.startswith(BUILTIN):
             wait()
             if before:
                 names.append(name)

@@ -150,6 +150,10 @@ def test_loops_and_lists_that_depend_on_values_are_refused():
     listed = graph_of([node("SequenceConstruct", ["x", "x"], ["y"])], [("y", FLOAT)])
     with pytest.raises(UnsupportedOpError, match="output y is a list of tensors"):
         import_onnx(listed)
+    given = graph_of([node("SequenceAt", ["l", "x"], ["y"])], [("y", FLOAT)])
+    given.graph.input.append(helper.make_tensor_sequence_value_info("l", FLOAT, None))
+    with pytest.raises(UnsupportedOpError, match="input l is no tensor but sequence_type: make in"):
+        import_onnx(given)
     read = graph_of(
         [node("SequenceConstruct", ["x", "x"], ["l"]), node("Relu", ["l"], ["y"], name="relu")],
         [("y", FLOAT)],

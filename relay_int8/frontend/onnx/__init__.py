@@ -232,6 +232,10 @@ def _written_shapes(graph: onnx.GraphProto) -> dict[str, list[Extent]]:
     for value in graph.input:
         if value.name in weights:
             continue
+        if (kind := value.type.WhichOneof("value")) not in (None, "tensor_type"):
+            raise UnsupportedOpError(
+                f"input {value.name} is no tensor but {kind}: make inputs of the tensors in it"
+            )
         if not value.type.tensor_type.HasField("shape"):
             raise FrontendError(f"input {value.name} has no shape; export the model with one")
         shapes[value.name] = [_written(dim) for dim in value.type.tensor_type.shape.dim]

@@ -29,7 +29,7 @@ from benchmarks.rounds import Rules
 from benchmarks.subject import subject
 from relay_int8 import BuildOptions
 from relay_int8.cli.terminal import show, table, terminal
-from relay_int8.compiler.kernel_calls import kernel_calls_of
+from relay_int8.compiler.kernel_calls import kernel_calls_of, timed_calls
 from relay_int8.compiler.pipeline import lower
 from relay_int8.compiler.target import resolve_target
 
@@ -105,17 +105,13 @@ def predicted(
 def times_of(network: relay_int8.Quantized, folder: Path, repeats: int) -> Mapping[str, float]:
     """Return the microseconds that each kernel call takes on one thread, by its name."""
     file = folder / "one-thread.ri8"
-    relay_int8.build(network, BuildOptions(threads=1, records=False)).save(file)
+    artifact = relay_int8.build(network, BuildOptions(threads=1, records=False))
+    artifact.save(file)
     module = relay_int8.load(file, threads=1)
     inputs = relay_int8.random_inputs(module.manifest.inputs)
     module.time(inputs, repeats)
-    entries = iter(module.manifest.kernels)
-    times = {}
-    for function, time_us in module.profile(inputs, repeats):
-        # Calls that have become views are among the entries only.
-        entry = next(entry for entry in entries if entry.function == function)
-        times[entry.name] = time_us
-    return times
+    timed = timed_calls(artifact.built.calls, module.profile(inputs, repeats))
+    return {call.name: time_us for call, time_us in timed}
 
 
 def predictions(

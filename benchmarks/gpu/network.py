@@ -17,6 +17,7 @@ from relay_int8.machine import kernel_clock
 from relay_int8.machine.kernel_clock import kernel_seconds
 from relay_int8.runtime import tvm_runtime
 from relay_int8.runtime.artifact import extracted
+from relay_int8.runtime.instrument import BUILTIN, instrumented
 from relay_int8.runtime.module import refusal
 
 
@@ -92,14 +93,11 @@ class Network:
         def _instrument(
             function: Any, name: str, before: bool, _result: Any, *arguments: Any
         ) -> None:
-            if not before and not name.startswith(tvm_runtime.BUILTIN):
+            if not before and not name.startswith(BUILTIN):
                 note(function, name, arguments)
 
-        self._vm["set_instrument"](tvm_ffi.convert(_instrument))
-        try:
+        with instrumented(self._vm, _instrument):
             self._enqueue()
-        finally:
-            self._vm["set_instrument"](None)
         self.device.synchronize()
 
     def _alone(self, function: Any, arguments: tuple[Any, ...]) -> float:

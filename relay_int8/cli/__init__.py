@@ -8,11 +8,10 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
+from relay_int8.cli.exit_codes import FAILED, INTERRUPTED
 from relay_int8.cli.without_torch import import_tvm_without_torch
 
 import_tvm_without_torch()  # here: what a command spawns imports this module and skips main
-FAILED = 1
-INTERRUPTED = 130  # exit code that shells give for a program that Ctrl-C ended
 
 
 def main() -> None:

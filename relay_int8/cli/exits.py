@@ -13,12 +13,11 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from relay_int8.cli import FAILED
+from relay_int8.cli.exit_codes import FAILED, UNMET
 from relay_int8.cli.option_names import with_options
 from relay_int8.errors import AccuracyError, CoverageError, Int8Error
 from relay_int8.notices import printed_notices
 
-UNMET = 3
 LOST_FOLDER = "the current folder is there no more; change to another one"
 NO_MEMORY = (
     "there is no memory left; end other programs, give fewer or smaller images, or take a smaller "

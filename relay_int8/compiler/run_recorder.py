@@ -26,6 +26,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from relay_int8.runtime.instrument import instrumented
 from schedules.targets import native_target
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
@@ -221,7 +222,7 @@ def record_runs(
     regions = np.zeros((runs * of_one + 1, row), np.int64)  # one more, so that it is never empty
     events = np.zeros((runs, len(names), 2), np.int64)
     ends: Times = np.zeros((runs, 2), np.int64)
-    with _launching_through(library, code, events, regions), _instrumented(machine, code["stamp"]):
+    with _launching_through(library, code, events, regions), instrumented(machine, code["stamp"]):
         for run in range(runs):
             ends[run, 0] = time.perf_counter_ns()
             main(*arguments)
@@ -237,18 +238,9 @@ def _call_names(machine: tvm_ffi.Module, arguments: Sequence[Any]) -> tuple[str,
         if before:
             names.append(name)
 
-    with _instrumented(machine, tvm_ffi.convert(_note)):
+    with instrumented(machine, _note):
         machine["main"](*arguments)
     return tuple(names)
-
-
-@contextmanager
-def _instrumented(machine: tvm_ffi.Module, instrument: Any) -> Iterator[None]:
-    machine["set_instrument"](instrument)
-    try:
-        yield
-    finally:
-        machine["set_instrument"](None)
 
 
 def _code() -> tvm.runtime.Module:

@@ -28,7 +28,7 @@ from tvm import IRModule, ir, relax, tirx
 from tvm.target import Target
 
 from relay_int8.graph import dataflow
-from relay_int8.runtime.tvm_runtime import BUILTIN
+from relay_int8.runtime.instrument import BUILTIN
 from schedules.targets import machine
 
 PATIENCE = 1 << 5  # looks of 15 to 80 nanoseconds each

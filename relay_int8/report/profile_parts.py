@@ -23,8 +23,8 @@ import numpy as np
 
 from relay_int8.compiler.run_recorder import Recording
 from relay_int8.report.profile import KernelTime, Profile, Rates, ThreadTime
+from relay_int8.runtime.instrument import BUILTIN
 from relay_int8.runtime.kernel_entry import KernelEntry
-from relay_int8.runtime.tvm_runtime import BUILTIN
 
 
 def profile_of(

@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm_ffi
 
-from relay_int8.runtime.tvm_runtime import BUILTIN
+from relay_int8.runtime.instrument import BUILTIN, instrumented
 
 See = Callable[[int, Any], None]
 
@@ -47,8 +47,5 @@ def run_watched(
             wait()
             see(index, values[-1])
 
-    machine["set_instrument"](tvm_ffi.convert(_note))
-    try:
+    with instrumented(machine, _note):
         machine["main"](*arguments)
-    finally:
-        machine["set_instrument"](None)

@@ -16,8 +16,9 @@ from typing import Any
 
 import tvm_ffi
 
+from relay_int8.runtime.instrument import BUILTIN, instrumented
 from relay_int8.runtime.thread_team import MAKE_CALLS, in_team
-from relay_int8.runtime.tvm_runtime import BUILTIN, RuntimeDevice
+from relay_int8.runtime.tvm_runtime import RuntimeDevice
 
 FIXED = {
     BUILTIN + name
@@ -145,11 +146,8 @@ def noted_calls(
             others.append(name)
         calls.append((function, tensors))
 
-    machine["set_instrument"](tvm_ffi.convert(_note))
-    try:
+    with instrumented(machine, _note):
         result = machine["main"](*copies)
-    finally:
-        machine["set_instrument"](None)
     outputs = [result] if isinstance(result, tvm_ffi.Tensor) else list(result)
     given = {tensor.data_ptr() for tensor in copies}
     returned = any(tensor.data_ptr() in given for tensor in outputs)

@@ -10,7 +10,7 @@ import numpy as np
 import tvm_ffi
 
 from relay_int8.argument_types import checked
-from relay_int8.runtime.tvm_runtime import BUILTIN
+from relay_int8.runtime.instrument import BUILTIN, instrumented
 
 if TYPE_CHECKING:
     from relay_int8.data.tensor_info import TensorInfo
@@ -77,12 +77,9 @@ def kernel_times(
                 names.append(name)
             times_ns.append(time.perf_counter_ns())
 
-    machine["set_instrument"](tvm_ffi.convert(_note))
-    try:
+    with instrumented(machine, _note):
         for _ in range(repeats):
             machine["main"](*arguments)
-    finally:
-        machine["set_instrument"](None)
     ticks = np.array(times_ns).reshape(repeats, -1, 2)
     medians_us = np.median(ticks[:, :, 1] - ticks[:, :, 0], axis=0) / 1e3
     return list(zip(names, medians_us.tolist(), strict=False))

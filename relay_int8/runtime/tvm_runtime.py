@@ -27,7 +27,6 @@ from schedules.cuda.device.cudart import CUDART, load_cudart
 Array = np.ndarray[Any, Any]
 CUDA = 2  # DLPack's kDLCUDA
 ALIGNMENT = 64  # bytes, which kernels of TVM assume of every tensor
-BUILTIN = "vm.builtin."  # begins the names of the virtual machine's own functions
 _TYPES = {"cpu": 1, "cuda": CUDA, "cuda_host": 3}  # those of DLPack; the last is pinned
 MAX_THREADS = 1024
 """More would only exhaust the threads of a process, which aborts it."""

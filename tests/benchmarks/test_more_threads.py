@@ -49,7 +49,7 @@ def test_a_network(tmp_path):
     times = times_of(network, tmp_path, 2)
     found = dict(predictions(network, times, (2, 4, 16)))
     assert all(each.one_thread_us == sum(times.values()) for each in found.values())
-    assert found[2].kernels_us > found[4].kernels_us > found[16].kernels_us / 4
+    assert found[2].kernels_us > found[4].kernels_us >= found[16].kernels_us
     assert found[4].kernels_us >= found[4].one_thread_us / 4
     with pytest.raises(RuntimeError, match="1 kernels are others for 2 threads"):
         dict(predictions(network, {**times, "another": 1.0}, (2,)))

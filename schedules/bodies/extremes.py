@@ -13,17 +13,23 @@ from typing import Any
 from tvm import te, tirx
 
 
-def _begin(dtype: str, infinity: float) -> tirx.Expr:
-    if dtype.startswith("float"):
-        return tirx.const(infinity, dtype)
-    return tirx.min_value(dtype) if infinity < 0 else tirx.max_value(dtype)
+def least(dtype: str) -> tirx.Expr:
+    """Return what wins no maximum: of floats minus infinity."""
+    is_float = dtype.startswith("float")
+    return tirx.const(-math.inf, dtype) if is_float else tirx.min_value(dtype)
+
+
+def most(dtype: str) -> tirx.Expr:
+    """Return what wins no minimum: of floats infinity."""
+    is_float = dtype.startswith("float")
+    return tirx.const(math.inf, dtype) if is_float else tirx.max_value(dtype)
 
 
 maximum: Any = te.comm_reducer(
-    lambda best, value: tirx.max(best, value), lambda dtype: _begin(dtype, -math.inf), "maximum"
+    lambda best, value: tirx.max(best, value), lambda dtype: least(dtype), "maximum"
 )
 minimum: Any = te.comm_reducer(
-    lambda best, value: tirx.min(best, value), lambda dtype: _begin(dtype, math.inf), "minimum"
+    lambda best, value: tirx.min(best, value), lambda dtype: most(dtype), "minimum"
 )
 
 

@@ -27,7 +27,7 @@ from schedules.bodies.expressions import (
     placeholders,
     requantize,
 )
-from schedules.bodies.extremes import maximum
+from schedules.bodies.extremes import least, maximum
 from schedules.layout import NHWC, ROW
 from schedules.spec import Pool2d
 from schedules.template import Layouts
@@ -71,14 +71,19 @@ def kernel(spec: Pool2d, layouts: Layouts) -> tirx.PrimFunc:
 
 
 def _largest(point: OutputElement, window: list[tirx.IterVar]) -> Expr:
-    """Reduce by max. Where every window meets the image, padding repeats the image's edge."""
+    """Reduce by max. Where every window meets the image, padding repeats its edge, or is least.
+
+    Elsewhere it is the lowest number, so that what padding alone gives is finite.
+    """
     spec = point.spec
     rows, cols = _source(point, window)
-    if spec.dilation == (1, 1) and _always_meets_image(spec):
+    if not meets_image(spec):
+        return maximum(_read_or(point, rows, cols, te.min_value(spec.x)), window)
+    if spec.dilation == (1, 1):
         rows = te.max(te.min(rows, spec.height - 1), 0)
         cols = te.max(te.min(cols, spec.width - 1), 0)
         return maximum(_read(point, rows, cols), window)
-    return maximum(_read_or(point, rows, cols, te.min_value(spec.x)), window)
+    return maximum(_read_or(point, rows, cols, least(spec.x)), window)
 
 
 def _sum(point: OutputElement, window: list[tirx.IterVar]) -> Expr:
@@ -135,15 +140,17 @@ def leaves_image(spec: Pool2d) -> bool:
     )
 
 
-def _always_meets_image(spec: Pool2d) -> bool:
-    """Say whether each window, undilated, holds at least one pixel."""
+def meets_image(spec: Pool2d) -> bool:
+    """Say whether each window holds at least one pixel."""
     spans = zip(
         (spec.height, spec.width),
-        *(spec.out_size, spec.strides, spec.kernel, spec.padding),
+        *(spec.out_size, spec.strides, spec.kernel, spec.dilation, spec.padding),
         strict=True,
     )
     return all(
-        taps > pad and (out - 1) * stride - pad < size for size, out, stride, taps, pad in spans
+        any(0 <= first + tap * dilation < size for tap in range(taps))
+        for size, out, stride, taps, dilation, pad in spans
+        for first in range(-pad, out * stride - pad, stride)
     )
 
 

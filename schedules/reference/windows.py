@@ -55,6 +55,9 @@ def pool2d(spec: Pool2d, tensors: Arrays, params: Arrays) -> np.ndarray:
     x = tensors["x"]
     if spec.reduce == "max":
         lowest = np.finfo(x.dtype).min if x.dtype == np.float32 else np.iinfo(x.dtype).min
+        pixels = [patch for _, _, patch in _patches(spec, np.ones_like(x), spec.padding, 0)]
+        if x.dtype == np.float32 and np.maximum.reduce(pixels).all():
+            lowest = -np.inf  # each window has a pixel; what padding alone gives is finite
         patches = [patch for _, _, patch in _patches(spec, x, spec.padding, lowest)]
         return np.asarray(np.maximum.reduce(patches))
     if spec.x == "float32":

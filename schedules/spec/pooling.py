@@ -13,7 +13,8 @@ from schedules.spec.requantizing import Requantizing
 class Pool2d(Requantizing):
     """Max or average pooling; global pooling is a kernel of the input's size.
 
-    max: the largest of the window; padding never wins. x and y have one type and one scale.
+    max: the largest of the window; padding never wins. x and y have one type and one scale. Floats
+    of padding alone give the lowest float32, as then do minus infinities beside padding.
     avg, integer: ``requantize(sum (x - z_x), m[oh, ow])``, padding adds zero.
     avg, float32: ``sum x * m``.
 

@@ -47,6 +47,15 @@ def test_max(window, layout):
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 @pytest.mark.parametrize("window", WINDOWS)
+def test_minus_infinities_alone(window, layout):
+    spec = pool("max", window, "float32", "float32", channels=16)
+    x = np.full((2, 16, spec.height, spec.width), -np.inf, np.float32)
+    y = check(spec, {}, layout, tensors={"x": x})
+    assert np.isneginf(y).all() == (window != "padding alone")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("window", WINDOWS)
 def test_average(window, layout):
     spec = pool("avg", window, "uint8", "int8")
     check(spec, average(spec), layout)

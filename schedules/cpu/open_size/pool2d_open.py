@@ -12,7 +12,6 @@ Exact:  the bits of the pooling that knows its sizes, but for the sign of a zero
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tvm import tirx
@@ -21,7 +20,8 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import declare_arguments, flat, whole
-from schedules.bodies.pool2d import leaves_image
+from schedules.bodies.extremes import least
+from schedules.bodies.pool2d import leaves_image, meets_image
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.elementwise import refuses_cpu
 from schedules.cpu.outermost import share_outermost
@@ -37,6 +37,8 @@ def opened(spec: Pool2d, layouts: Layouts) -> OpenPool2d | None:
     layout = layouts.output
     is_one = isinstance(spec.batch, int) and spec.batch == 1
     if spec.x != "float32" or not is_one or layout not in (ROW, NCHW16C):
+        return None
+    if spec.reduce == "max" and not meets_image(spec):  # what padding alone gives is another
         return None
     x_shape = tuple(tirx.Var(name, "int64") for name in ("blocks", "height", "width"))
     y_shape = (x_shape[0], *(tirx.Var(name, "int64") for name in ("rows", "columns")))
@@ -80,7 +82,7 @@ def _emit(spec: OpenPool2d, buffers: dict[str, Any], block: Expr) -> None:
     x, y, lanes = flat(buffers["x"]), flat(buffers["y"]), T.int64(spec.lanes)
     m = flat(buffers["m"]) if spec.params else None
     acc = IRBuilder.name("acc", T.sblock_alloc_buffer((lanes,), "float32", layout=None))
-    first = tirx.const(0 if spec.params else -math.inf, "float32")
+    first = _outside(spec)
     with T.serial(T.int64(0), rows) as row, T.serial(T.int64(0), columns) as column:
         with T.vectorized(T.int64(0), lanes) as lane:
             T.buffer_store(acc, first, [lane])
@@ -109,10 +111,14 @@ def _reduce(spec: OpenPool2d, x: Any, acc: Any, block: Expr, at: tuple[Expr, Exp
             value = x[((block * height + row) * width + column) * lanes + lane]
             if spec.is_padded:
                 is_inside = tirx.all(row >= 0, row < height, column >= 0, column < width)
-                outside = tirx.const(0, "float32") if spec.params else tirx.min_value("float32")
-                value = tirx.if_then_else(is_inside, value, outside)
+                value = tirx.if_then_else(is_inside, value, _outside(spec))
             reduced = acc[lane] + value if spec.params else tirx.max(acc[lane], value)
             T.buffer_store(acc, reduced, [lane])
+
+
+def _outside(spec: OpenPool2d) -> Expr:
+    """Return what a window's result begins with, and what padding is: it changes nothing."""
+    return tirx.const(0, "float32") if spec.params else least("float32")
 
 
 POOL2D_OPEN_F32 = ScheduleTemplate(

@@ -21,7 +21,7 @@ from relay_int8.field_types import fits
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
 MOST_BYTES = 255  # of a part of a path, on the file systems of Linux, macOS and Windows
-ANY_ARRAY = "ndarray[tuple[Any, ...], dtype[Any]]"
+ANY_ARRAY = r"ndarray\[tuple\[Any, \.\.\.\], dtype\[Any\]\]|NDArray\[Any\]"  # by NumPy's version
 BOOLS = ("bool", "bool_")  # Python's and NumPy's, which is not imported for it
 NUMBERS: Mapping[type, type] = {int: Integral, float: Real}
 
@@ -80,9 +80,8 @@ def _parts(path: str) -> tuple[str, ...]:
 
 def _readable(annotation: str, names: dict[str, Any]) -> str:
     """Return an annotation; where it has a name of no class, as what that name stands for."""
-    whole = re.sub(r"\b(\w+\.)+", "", str(_evaluated(annotation, names))).replace(
-        ANY_ARRAY, "ndarray"
-    )
+    whole = re.sub(r"\b(\w+\.)+", "", str(_evaluated(annotation, names)))
+    whole = re.sub(ANY_ARRAY, "ndarray", whole)
     is_alias = not set(re.findall(r"\w+", annotation)) <= {*re.findall(r"\w+", whole)}
     is_known = " | " in whole.removeprefix("Any | ") or "Any" not in whole  # Any: of no public type
     return whole if is_alias and is_known else annotation

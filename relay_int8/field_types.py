@@ -44,6 +44,7 @@ def fits(value: Any, expected: Any, fits_part: Callable[[Any, Any], bool]) -> bo
     fits_part
         The same of what is neither a union nor a mapping, where readers differ in what they allow.
     """
+    expected = _named_type(expected)
     origin, arguments = get_origin(expected), get_args(expected)
     if expected is Any:
         return True
@@ -53,6 +54,18 @@ def fits(value: Any, expected: Any, fits_part: Callable[[Any, Any], bool]) -> bo
         entries = isinstance(value, Mapping)
         return entries and all(fits(each, arguments[-1], fits_part) for each in value.values())
     return fits_part(value, expected)
+
+
+def _named_type(expected: Any) -> Any:
+    """Return what an annotation stands for where it is an alias of Python 3.12 (``type X = ...``).
+
+    NumPy's ``NDArray`` is one since NumPy 2.5.
+    """
+    alias = get_origin(expected) or expected
+    if not hasattr(alias, "__value__"):
+        return expected
+    arguments = get_args(expected)
+    return alias.__value__[arguments] if arguments else alias.__value__
 
 
 def _fits_part(value: Any, expected: Any) -> bool:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pytest
+from typing_extensions import TypeAliasType
 
-from relay_int8.field_types import require_types
+from relay_int8.field_types import fits, require_types
 
 pytestmark = pytest.mark.fast
 
@@ -60,3 +61,16 @@ def test_values_of_their_types():
 def test_values_of_others(values, name):
     with pytest.raises(ValueError, match=f"^{name} is .* none of its values"):
         require_types(Record(**values))
+
+
+def test_an_alias_is_what_it_stands_for():
+    item = TypeVar("item")
+    number = TypeAliasType("number", float)
+    table = TypeAliasType("table", Mapping[str, item], type_params=(item,))
+
+    def _is(value, expected):
+        return isinstance(value, expected)
+
+    assert fits(0.5, number, _is) and not fits("x", number, _is)
+    assert fits({"a": 1}, table[int], _is) and not fits({"a": "x"}, table[int], _is)
+    assert fits({"a": 0.5}, table[number] | None, _is) and not fits([], table[number] | None, _is)

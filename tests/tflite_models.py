@@ -173,7 +173,7 @@ class TfliteModel:
     def kind(self, operator: Any) -> str:
         code = self.model.operatorCodes[operator.opcodeIndex].builtinCode
         names = vars(schema.BuiltinOperator).items()
-        return next(name for name, value in names if value == code)
+        return next(name for name, value in names if name.isupper() and value == code)
 
 
 def quantized_as(x: np.ndarray, tensor: Any) -> np.ndarray:

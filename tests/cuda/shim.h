@@ -259,7 +259,8 @@ SHIM_VECTORS(long long, longlong)
 SHIM_VECTORS(float, float)
 
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-static inline float rsqrtf(float a) { return 1.0f / sqrtf(a); }
+static inline float shim_rsqrtf(float a) { return 1.0f / sqrtf(a); }
+#define rsqrtf shim_rsqrtf  // the C library has a function of this name since glibc 2.42
 static inline int __float2int_rn(float a) {
   return a >= 0x1p31f ? INT32_MAX : a < -0x1p31f ? INT32_MIN : int(nearbyint(a));
 }

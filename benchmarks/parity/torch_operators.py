@@ -40,7 +40,7 @@ def _frames(a: torch.Tensor) -> Any:
 
 def _rotated(a: torch.Tensor) -> torch.Tensor:
     """Turn pairs by their position, as complex numbers."""
-    turns = torch.polar(torch.ones(6, 4), torch.outer(torch.arange(6.0), torch.rand(4)))
+    turns = torch.polar(torch.ones(6, 4), torch.outer(torch.arange(6.0), torch.arange(4.0) / 4))
     return torch.view_as_real(torch.view_as_complex(a.reshape(2, 6, 4, 2)) * turns).flatten(2)
 
 

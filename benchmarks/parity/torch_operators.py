@@ -16,6 +16,34 @@ SEQUENCES = (2, 6, 17)
 # Name, what it computes, shapes of its inputs.
 Case = tuple[str, Callable[..., Any], list[tuple[int, ...]]]
 
+
+def _filtered(a: torch.Tensor) -> Any:
+    """Multiply the spectra of images, as GFNet and FNO do, and look at those of rows."""
+    z = torch.fft.rfft2(a, norm="ortho")
+    filters = torch.complex(torch.full((6, 8, 6), 0.3), torch.arange(6.0) / 6)
+    mixed = torch.fft.fft(torch.fft.fft(a), dim=-2).real
+    back = torch.fft.ifft(torch.fft.fft(a, n=12, dim=1), dim=1)[:, :6].real
+    row = torch.fft.rfft(a, n=8)
+    return (
+        torch.fft.irfft2(z * filters, s=(8, 10), norm="ortho"),
+        mixed + back,
+        row.angle() + row.abs(),
+    )
+
+
+def _frames(a: torch.Tensor) -> Any:
+    """Analyse frames of a signal, and join them again."""
+    window = torch.hann_window(12)
+    z = torch.stft(a, 16, 4, 12, window, return_complex=True)
+    return z.abs(), torch.istft(z * 2, 16, 4, 12, window, length=64), torch.view_as_real(z)
+
+
+def _rotated(a: torch.Tensor) -> torch.Tensor:
+    """Turn pairs by their position, as complex numbers."""
+    turns = torch.polar(torch.ones(6, 4), torch.outer(torch.arange(6.0), torch.arange(4.0) / 4))
+    return torch.view_as_real(torch.view_as_complex(a.reshape(2, 6, 4, 2)) * turns).flatten(2)
+
+
 LAYERS: list[tuple[nn.Module, tuple[int, ...]]] = [
     (nn.Conv2d(6, 4, (3, 2)), IMAGES),
     (nn.Conv2d(6, 4, 3, (2, 1), (1, 2), (2, 1), bias=False), IMAGES),
@@ -150,6 +178,9 @@ FUNCTIONS: list[Case] = [
     ("several", lambda a: (a + 1, {"b": a.relu()}), [IMAGES]),
     ("cast", lambda a: a.double().float() + a.to(torch.float32), [ROWS]),
     ("written_later", _written_later, [IMAGES]),
+    ("spectra_of_images", _filtered, [IMAGES]),
+    ("spectra_of_frames", _frames, [(2, 64)]),
+    ("rotated", _rotated, [(2, 6, 8)]),
 ]
 
 

@@ -23,6 +23,7 @@ from relay_int8.frontend.torch.reductions import REDUCTIONS
 from relay_int8.frontend.torch.sampling import SAMPLING
 from relay_int8.frontend.torch.scattering import SCATTERING
 from relay_int8.frontend.torch.sorting import SORTING
+from relay_int8.frontend.torch.spectra import SPECTRA
 from relay_int8.frontend.torch.step import Converter
 
 OPERATORS = (
@@ -44,6 +45,7 @@ OPERATORS = (
     | PARTS
     | IMAGES
     | SAMPLING
+    | SPECTRA
 )
 SYNONYMS = {
     "absolute": "abs",

@@ -133,6 +133,20 @@ def _fill(step: TorchStep) -> Result:
 
 
 # Values of a tensor that torch leaves undefined are zero here.
+def _window(offset: float) -> Converter:
+    """Write ``offset - (1 - offset) * cos`` of a turn, which begins anew behind a periodic one."""
+
+    def _convert(step: TorchStep) -> Result:
+        size = step.integer("window_length")
+        turn = size if step.flag("periodic", True) else max(size - 1, 1)
+        a = step.real("alpha", offset)
+        b = step.real("beta", 1 - a)
+        values = a - b * np.cos(2 * np.pi * np.arange(size) / turn)
+        return relax.const(values.astype(np.float32) if size > 1 else np.ones(size, "float32"))
+
+    return _convert
+
+
 CREATION: dict[str, Converter] = {
     "arange": _arange,
     "empty": _of_size(0),
@@ -141,6 +155,8 @@ CREATION: dict[str, Converter] = {
     "fill": _fill,
     "full": _of_size(),
     "full_like": _like(),
+    "hamming_window": _window(0.54),
+    "hann_window": _window(0.5),
     "linspace": _line,
     "new_empty": _of_size(0),
     "new_full": _of_size(),

@@ -42,6 +42,8 @@ DTYPES = {
     13: "bfloat16",
 }
 """Torch's number of an element type, as these files have it -> its name."""
+COMPLEX = {10: "complex64", 11: "complex128"}
+"""The same of complex numbers."""
 STRIDED = 7  # torch's number of the layout of dense tensors
 LARGEST_RANK = 16
 OTHERS = (
@@ -146,7 +148,7 @@ class _Reader:
             )
         meta = _object(entry.get("tensor_meta"), f"tensor_meta of {name}")
         kind = meta.get("dtype")
-        if type(kind) is not int or kind not in DTYPES or meta.get("layout") != STRIDED:
+        if type(kind) is not int or kind not in DTYPES | COMPLEX or meta.get("layout") != STRIDED:
             raise FrontendError(
                 f"tensor {name} has element type {str(kind)[:80]} and layout "
                 f"{meta.get('layout')}, by torch's numbers; dense tensors of "
@@ -164,7 +166,7 @@ def _strided(name: str, data: bytes, meta: dict[str, Any]) -> Array:
     (offset,) = _numbers([meta.get("storage_offset")], f"storage_offset of {name}")
     if len(sizes) != len(strides) or len(sizes) > LARGEST_RANK:
         raise ValueError(f"tensor {name} has sizes {sizes} and strides {strides}")
-    kind = DTYPES[meta["dtype"]]
+    kind = (DTYPES | COMPLEX)[meta["dtype"]]
     base = np.dtype({"bfloat16": "<u2", "bool": "u1"}.get(kind, kind)).newbyteorder("<")
     last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     count = len(data) // base.itemsize

@@ -14,6 +14,7 @@ from relay_int8.errors import FrontendError
 from relay_int8.frontend.extents import fixed_batch, input_shapes
 from relay_int8.frontend.folding import folded
 from relay_int8.frontend.importing import (
+    Array,
     ImportWriter,
     check_inputs,
     converting,
@@ -23,15 +24,16 @@ from relay_int8.frontend.importing import (
 from relay_int8.frontend.options import Shapes
 from relay_int8.frontend.overwriting import overwritten
 from relay_int8.frontend.sharing import share_equal
+from relay_int8.frontend.torch.complex_numbers import COMPLEX_ONLY, convert
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
 from relay_int8.frontend.torch.decomposed import advice
 from relay_int8.frontend.torch.memory import TensorAliases, reads
 from relay_int8.frontend.torch.program import Program, ProgramNode, Ref
-from relay_int8.frontend.torch.step import TorchStep
+from relay_int8.frontend.torch.step import ComplexTensor, TorchStep
 from relay_int8.graph.dataflow import constant, shape
 from relay_int8.notices import notice
 
-Value = relax.Expr | int
+Value = relax.Expr | ComplexTensor | int
 INPUT_TYPES = ("float32", "uint8", "int8", "int32", "int64")
 
 
@@ -89,7 +91,7 @@ class TorchImporter:
     def _refuse_unsupported(self, nodes: Iterable[ProgramNode]) -> None:
         missing: dict[str, list[str]] = {}
         for node in nodes:
-            if node.operator not in CONVERTERS:
+            if node.operator not in CONVERTERS and node.operator not in COMPLEX_ONLY:
                 missing.setdefault(node.operator, []).append(node.name)
         refuse_operators(missing, advice=advice(missing))
 
@@ -124,13 +126,16 @@ class TorchImporter:
             emit=partial(self._emit, title),
             operator=node.operator,
         )
-        result = CONVERTERS[node.operator](step)
+        result = convert(step)
         return list(result) if isinstance(result, list | tuple) else [result]
 
     def _bound(self, name: str, value: Value) -> Value:
         """Bind a call to a variable; one of constants that are no weights becomes a constant."""
         if isinstance(value, int):
             return value
+        if isinstance(value, ComplexTensor):
+            real = self._bound(f"{name}/real", value.real)
+            return ComplexTensor(real, self._bound(f"{name}/imaginary", value.imaginary))
         known = folded(value, self._weights)
         return self._writer.bound(name, value) if known is None else known
 
@@ -154,6 +159,8 @@ class TorchImporter:
             self._changed.setdefault(self._program.buffers[whole])
         for part, source, whole in self._memory.change(node):
             value, old = self._values[part], self._values[whole]
+            if isinstance(value, ComplexTensor) or isinstance(old, ComplexTensor):
+                raise NotImplementedError("it changes complex numbers in place")
             if not source.changes:
                 counted = relax.const(np.arange(math.prod(shape(old))).reshape(shape(old)), "int64")
                 positions = constant(self._part(source, part, whole, counted))
@@ -188,18 +195,28 @@ class TorchImporter:
         if name not in self._values:
             if name not in self._program.tensors:
                 raise FrontendError(f"{reader} reads {name}, which nothing computes")
-            array = float32_weight(name, self._program.tensors[name])
-            self._values[name] = relax.const(array, str(array.dtype))
-            if name in self._program.weights:
-                self._weights.add(self._values[name])
+            array = self._program.tensors[name]
+            if array.dtype.kind == "c":
+                parts = (self._constant(name, part) for part in (array.real, array.imag))
+                self._values[name] = ComplexTensor(*parts)
+            else:
+                self._values[name] = self._constant(name, array)
         return self._values[name]
+
+    def _constant(self, name: str, array: Array) -> relax.Constant:
+        """Return a tensor of the file; what is trained is a weight."""
+        array = float32_weight(name, array)
+        value = relax.const(array, str(array.dtype))
+        if name in self._program.weights:
+            self._weights.add(value)
+        return value
 
     def _check_sizes(self, name: str, value: Value) -> None:
         """Refuse a result of another shape than torch found; another batch may change axis 0."""
         expected = self._program.sizes.get(name)
         if expected is None or isinstance(value, int):
             return
-        result_shape = shape(value)
+        result_shape = shape(value.real if isinstance(value, ComplexTensor) else value)
         start = 0 if self._batch is None else 1
         pairs = list(zip(result_shape, expected, strict=False))[start:]
         if len(result_shape) != len(expected) or any(
@@ -227,6 +244,10 @@ class TorchImporter:
         value = self._value("the program's output", name)
         if isinstance(value, int):
             raise FrontendError(f"output {name} is no tensor")
+        if isinstance(value, ComplexTensor):
+            raise FrontendError(
+                f"output {name} has complex numbers: let the model return torch.view_as_real of it"
+            )
         self._check_batch(name, shape(value))
         return value if isinstance(value, relax.Var) else self._writer.emit(name, value)
 

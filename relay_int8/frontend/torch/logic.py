@@ -52,6 +52,8 @@ def _bitwise_not(step: TorchStep) -> Result:
 
 
 def _where(step: TorchStep) -> Result:
+    if "self" not in step.arguments:
+        raise NotImplementedError("the positions of true values, whose number is not known")
     a, b = promoted(step, "self", "other")
     return relax.op.where(truth(step, step.tensor("condition")), a, b)
 

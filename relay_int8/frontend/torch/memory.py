@@ -37,9 +37,11 @@ UNCERTAIN = {
     f"aten.{name}"
     for name in (
         *("as_strided", "contiguous", "flatten", "reshape", "reshape_as", "to", "type_as"),
+        *("imag", "real", "view_as_complex", "view_as_real"),
     )
 }
-"""Operators whose result is, or is a copy: that depends on strides and types."""
+"""Operators whose result is, or is a copy: that depends on strides and types. Complex numbers and
+their parts share memory too, and no change in place of the one is followed into the other."""
 
 
 @dataclass

@@ -14,13 +14,22 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class ComplexTensor:
+    """A tensor of complex numbers: its real and its imaginary parts, float32."""
+
+    real: relax.Expr
+    imaginary: relax.Expr
+
+
+@dataclass(frozen=True)
 class TorchStep:
     """Operands and arguments of one PyTorch node, as its converter reads them.
 
     Parameters
     ----------
     arguments
-        What the file gives, by the names of torch's schema; tensors as Relax expressions.
+        What the file gives, by the names of torch's schema; tensors as Relax expressions, those of
+        complex numbers as ComplexTensor.
     emit
         Binds a value on the way to the result, under ``<node>/<given name>``.
     operator
@@ -138,7 +147,7 @@ def axis_of(axis: int, rank: int) -> int:
     return axis % max(rank, 1)
 
 
-Result = relax.Expr | Sequence[relax.Expr] | int
+Result = relax.Expr | ComplexTensor | Sequence[relax.Expr | ComplexTensor] | int
 Converter = Callable[[TorchStep], Result]
 """Returns an operator's result, or the first ones of several as a list; raises ValueError where a
 node does not fit the operator, NotImplementedError where we lack something, each with what was

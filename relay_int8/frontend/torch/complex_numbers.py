@@ -1,0 +1,212 @@
+"""PyTorch operators of complex numbers, each as operators of their real and imaginary parts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvm import relax
+
+from relay_int8.frontend.torch.converters import CONVERTERS
+from relay_int8.frontend.torch.file import COMPLEX
+from relay_int8.frontend.torch.movement import MOVES
+from relay_int8.frontend.torch.parts import PARTS
+from relay_int8.frontend.torch.spectra import TRANSFORMS, complex_operand
+from relay_int8.frontend.torch.step import ComplexTensor, Converter, Result, TorchStep
+from relay_int8.graph.dataflow import shape
+
+LINEAR = {
+    *MOVES,
+    *PARTS,
+    *("alias", "clone", "contiguous", "cumsum", "detach", "diagonal", "dropout", "gather"),
+    *("index", "index_select", "lift_fresh_copy", "mean", "neg", "roll", "sum", "unfold"),
+}
+"""Operators of aten that do the same to the real and the imaginary parts."""
+BILINEAR = {"bmm", "einsum", "matmul", "mm", "mul"}
+"""Operators of aten that are linear in each of two operands."""
+
+
+def convert(step: TorchStep) -> Result:
+    """Return what a node computes, whether its operands are of real or of complex numbers."""
+    if not _complex_operands(step.arguments) and step.operator in CONVERTERS:
+        return CONVERTERS[step.operator](step)
+    name = step.operator.removeprefix("aten.")
+    if name in OPERATORS:
+        return OPERATORS[name](step)
+    if name in BILINEAR:
+        return _bilinear(step)
+    if name in LINEAR:
+        if step.arguments.get("value"):
+            raise NotImplementedError("complex numbers with a border that is not zero")
+        return _joined(*(_part(step, key) for key in ("real", "imaginary")))
+    raise NotImplementedError("its operands are of complex numbers")
+
+
+def _complex_operands(given: Any) -> list[ComplexTensor]:
+    """Return the complex tensors among arguments, in order."""
+    if isinstance(given, ComplexTensor):
+        return [given]
+    if not isinstance(given, Mapping | list):
+        return []
+    entries = given.values() if isinstance(given, Mapping) else given
+    return [operand for entry in entries for operand in _complex_operands(entry)]
+
+
+def _chosen(given: Any, keys: list[str]) -> Any:
+    """Return an argument with the parts of its complex tensors that ``keys`` name in order."""
+    if isinstance(given, ComplexTensor):
+        return getattr(given, keys.pop(0))
+    if isinstance(given, list):
+        return [_chosen(entry, keys) for entry in given]
+    return given
+
+
+def _part(step: TorchStep, *keys: str) -> Result:
+    """Convert a node with one part of each complex operand; a single key counts for all."""
+    count = len(_complex_operands(step.arguments))
+    rest = list(keys) if len(keys) == count else list(keys) * count
+    title = "_".join(keys)
+    return CONVERTERS[step.operator](
+        dataclasses.replace(
+            step,
+            arguments={name: _chosen(given, rest) for name, given in step.arguments.items()},
+            emit=lambda name, value: step.emit(f"{title}/{name}", value),
+        )
+    )
+
+
+def _joined(real: Result, imaginary: Result) -> Result:
+    """Return one or several results whose parts are given."""
+    if isinstance(real, Sequence) and isinstance(imaginary, Sequence):
+        pairs = zip(real, imaginary, strict=True)
+        return [ComplexTensor(*pair) for pair in pairs]
+    if isinstance(real, relax.Expr) and isinstance(imaginary, relax.Expr):
+        return ComplexTensor(real, imaginary)
+    return real  # a number, as of an extent
+
+
+def _bilinear(step: TorchStep) -> Result:
+    """Multiply: ``(a + bi)(c + di) = ac - bd + (ad + bc)i``; by reals part by part."""
+    if len(_complex_operands(step.arguments)) == 1:
+        return _joined(_part(step, "real"), _part(step, "imaginary"))
+    product = {
+        (a, b): step.emit(f"{a}_{b}", _part(step, a, b))
+        for a in ("real", "imaginary")
+        for b in ("real", "imaginary")
+    }
+    return ComplexTensor(
+        relax.op.subtract(product["real", "real"], product["imaginary", "imaginary"]),
+        relax.op.add(product["real", "imaginary"], product["imaginary", "real"]),
+    )
+
+
+def _sum(step: TorchStep) -> Result:
+    """Add or subtract; a real operand has no imaginary parts."""
+    a, b = (step.arguments[name] for name in ("self", "other"))
+    if isinstance(a, ComplexTensor) and isinstance(b, ComplexTensor):
+        return _joined(_part(step, "real"), _part(step, "imaginary"))
+    real = step.emit("real", _part(step, "real"))
+    if not isinstance(a, ComplexTensor):
+        raise NotImplementedError("complex numbers as the second operand of a real one")
+    return ComplexTensor(real, relax.op.broadcast_to(a.imaginary, shape(real)))
+
+
+def _quotient(step: TorchStep) -> Result:
+    """Divide; by complex numbers as a product with their reciprocals."""
+    b = step.arguments["other"]
+    if not isinstance(b, ComplexTensor):
+        return _joined(_part(step, "real"), _part(step, "imaginary"))
+    power = _power(step, b)
+    parts = (
+        step.emit("real", relax.op.divide(b.real, power)),
+        step.emit(
+            "imaginary",
+            relax.op.negative(step.emit("quotient", relax.op.divide(b.imaginary, power))),
+        ),
+    )
+    arguments = {**step.arguments, "other": ComplexTensor(*parts)}
+    return _bilinear(dataclasses.replace(step, arguments=arguments, operator="aten.mul"))
+
+
+def _power(step: TorchStep, z: ComplexTensor) -> relax.Expr:
+    squares = [step.emit("square", relax.op.square(part)) for part in (z.real, z.imaginary)]
+    return step.emit("power", relax.op.add(*squares))
+
+
+def _magnitude(step: TorchStep) -> Result:
+    return relax.op.sqrt(_power(step, complex_operand(step)))
+
+
+def _polar(step: TorchStep) -> Result:
+    size, angle = step.tensor("abs"), step.tensor("angle")
+    return _of_angle(step, size, angle)
+
+
+def _exponential(step: TorchStep) -> Result:
+    z = complex_operand(step)
+    return _of_angle(step, step.emit("size", relax.op.exp(z.real)), z.imaginary)
+
+
+def _of_angle(step: TorchStep, size: relax.Expr, angle: relax.Expr) -> ComplexTensor:
+    c, s = step.emit("cos", relax.op.cos(angle)), step.emit("sin", relax.op.sin(angle))
+    return ComplexTensor(relax.op.multiply(size, c), relax.op.multiply(size, s))
+
+
+def _conjugate(step: TorchStep) -> Result:
+    z = complex_operand(step)
+    return ComplexTensor(z.real, relax.op.negative(z.imaginary))
+
+
+def _angle(step: TorchStep) -> Result:
+    z = complex_operand(step)
+    return relax.op.atan2(z.imaginary, z.real)
+
+
+def _same(step: TorchStep) -> Result:
+    number = step.arguments.get("dtype")
+    if number is not None and number not in COMPLEX:
+        raise NotImplementedError("complex numbers as real ones")
+    return complex_operand(step)
+
+
+def _from_pairs(step: TorchStep) -> Result:
+    """Read the last axis of two as real and imaginary parts."""
+    *outer, _ = shape(step.x)
+    parts = []
+    for index, name in enumerate(("real", "imaginary")):
+        part = relax.op.strided_slice(step.x, [len(outer)], [index], [index + 1])
+        parts.append(step.emit(f"{name}_pair", part))
+    return ComplexTensor(*(relax.op.reshape(part, outer) for part in parts))
+
+
+def _to_pairs(step: TorchStep) -> Result:
+    z = complex_operand(step)
+    return relax.op.stack([z.real, z.imaginary], -1)
+
+
+OPERATORS: dict[str, Converter] = TRANSFORMS | {
+    "_conj": _conjugate,
+    "_to_copy": _same,
+    "abs": _magnitude,
+    "add": _sum,
+    "angle": _angle,
+    "complex": lambda step: ComplexTensor(step.tensor("real"), step.tensor("imag")),
+    "conj": _conjugate,
+    "conj_physical": _conjugate,
+    "div": _quotient,
+    "exp": _exponential,
+    "imag": lambda step: complex_operand(step).imaginary,
+    "istft": CONVERTERS["aten.istft"],
+    "polar": _polar,
+    "real": lambda step: complex_operand(step).real,
+    "resolve_conj": _same,
+    "resolve_neg": _same,
+    "sub": _sum,
+    "to": _same,
+    "view_as_complex": _from_pairs,
+    "view_as_real": _to_pairs,
+}
+"""Operators of the namespace aten that read or write complex numbers."""
+COMPLEX_ONLY = {f"aten.{name}" for name in OPERATORS} - CONVERTERS.keys()
+"""Those that no operator of real numbers is called like."""

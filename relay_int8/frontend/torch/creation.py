@@ -132,7 +132,6 @@ def _fill(step: TorchStep) -> Result:
     return filled(shape(step.x), value, dtype(step.x))
 
 
-# Values of a tensor that torch leaves undefined are zero here.
 def _window(offset: float) -> Converter:
     """Write ``offset - (1 - offset) * cos`` of a turn, which begins anew behind a periodic one."""
 
@@ -147,6 +146,7 @@ def _window(offset: float) -> Converter:
     return _convert
 
 
+# Values of a tensor that torch leaves undefined are zero here.
 CREATION: dict[str, Converter] = {
     "arange": _arange,
     "empty": _of_size(0),

@@ -36,6 +36,32 @@ def test_a_mean_without_its_axes_is_a_pool_and_a_reshape(expect_rewrite):
     expect_rewrite(CanonicalizePool(), Before, Expected)
 
 
+def test_a_window_beyond_the_image_and_its_border_is_cut(expect_rewrite):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((1, 3, 5, 7), "float32")) -> R.Tensor((1, 3, 1, 3), "float32"):
+            with R.dataflow():
+                y = R.nn.avg_pool2d(
+                    x, (2560, 3), strides=(2560, 3), padding=(1, 0, 1, 0), ceil_mode=True
+                )
+                R.output(y)
+            return y
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((1, 3, 5, 7), "float32")) -> R.Tensor((1, 3, 1, 3), "float32"):
+            with R.dataflow():
+                y = R.nn.avg_pool2d(
+                    x, (7, 3), strides=(2560, 3), padding=(1, 0, 1, 0), ceil_mode=True
+                )
+                R.output(y)
+            return y
+
+    expect_rewrite(CanonicalizePool(), Before, Expected)
+
+
 def test_a_maximum_along_one_axis_is_a_pool_of_its_extent(expect_rewrite):
     @I.ir_module
     class Before:

@@ -12,6 +12,11 @@ network is an average times the number of pixels.
 Windows that differ, as in heads that pool to several sizes (PSPNet, UPerNet), are a product with
 constant weights: of a window each pixel has the same share, so that integer weights are exact.
 
+    Before:  y = avg_pool2d(x, pool_size=(2560, 2560), ceil_mode=True), of 2 x 2 pixels
+    After:   y = avg_pool2d(x, pool_size=(2, 2), ceil_mode=True)
+
+A window that hangs over on both sides is cut (HuggingFace's EfficientNet ends in one).
+
 Place:  after FoldConstants, before CanonicalizeReshape.
 Exact:  the same real number; the float sum may be taken in another order.
 """
@@ -65,6 +70,8 @@ def _sum(scope: Scope, value: relax.Call) -> relax.Expr | None:
 
 def _as_pool(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     op = operator(value)
+    if op in ("nn.avg_pool2d", "nn.max_pool2d"):
+        return _cut(value)
     if op == "nn.adaptive_avg_pool2d":
         return _adaptive(scope, value)
     if op not in POOLS or len(shape(value.args[0])) != RANK:
@@ -80,6 +87,31 @@ def _as_pool(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     if value.attrs.keepdims:
         return pooled
     return relax.op.reshape(scope.emit(f"{op}_pool2d", pooled), shape(value))
+
+
+def _cut(value: relax.Call) -> relax.Expr | None:
+    """Cut a window to the image and its border, where it is larger; there is one window then."""
+    attrs, (x,) = value.attrs, value.args
+    top, left, bottom, right = map(int, attrs.padding)
+    if attrs.layout != "NCHW" or any(int(step) != 1 for step in attrs.dilation):
+        return None
+    height, width = shape(x)[2:]
+    if not isinstance(height, int) or not isinstance(width, int):
+        return None
+    extents = (height + top + bottom, width + left + right)
+    sizes = tuple(map(int, attrs.pool_size))
+    window = [min(pair) for pair in zip(sizes, extents, strict=True)]
+    if window == list(sizes):
+        return None
+    pool = relax.op.nn.avg_pool2d if operator(value) == "nn.avg_pool2d" else relax.op.nn.max_pool2d
+    return pool(
+        x,
+        window,
+        strides=attrs.strides,
+        padding=attrs.padding,
+        ceil_mode=attrs.ceil_mode,
+        count_include_pad=attrs.count_include_pad,
+    )
 
 
 def _axes(value: relax.Call) -> set[int]:

@@ -250,7 +250,7 @@ def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
     """Yield name and value of the float weights; a scalar may be NaN: it is a clip bound."""
     written = [(tensor.name, tensor) for tensor in graph.initializer]
     for node in graph.node:
-        if node.op_type == "Constant":
+        if node.op_type == "Constant" and node.output:
             written += [(node.output[0], a.t) for a in node.attribute if a.name == "value"]
     for name, tensor in written:
         try:

@@ -63,8 +63,14 @@ def einsum(operands: Sequence[relax.Expr], equation: str, emit: Emit) -> relax.E
         As NumPy has it.
     emit
         Binds a value on the way to the result, under a name.
+
+    Raises
+    ------
+    ValueError
+        The result has a label that no operand has.
     """
     equation = _spelled(equation.replace(" ", ""), [len(shape(operand)) for operand in operands])
+    _require_labels(equation)
     if len(operands) > 2 and (terms := _terms(equation)) is not None:
         return _by_pairs(operands, *terms, emit)
     labels = _labels(equation) if len(operands) == 2 else None
@@ -153,6 +159,13 @@ def _multiplied(operands: Sequence[relax.Expr], equation: str, emit: Emit) -> re
         turned = _turned(operand, term, "".join(label for label in result if label in term), emit)
         sides.append(_reshaped(turned, [sizes.get(label, 1) for label in result], emit))
     return relax.op.multiply(*sides)
+
+
+def _require_labels(equation: str) -> None:
+    """Refuse a result of labels that no operand has: TVM 0.27 ends the process there."""
+    terms, _, result = equation.partition("->")
+    if unknown := sorted(set(result) - set(terms)):
+        raise ValueError(f"its result has {', '.join(unknown)}, and no operand has: {equation}")
 
 
 def _spelled(equation: str, ranks: Sequence[int]) -> str:

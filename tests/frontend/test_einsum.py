@@ -5,6 +5,7 @@ import pytest
 from onnx import helper
 
 from relay_int8.compiler.pipeline import normalize
+from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import calls, constant, operator
 from tests.onnx_models import assert_close, model, run_relax
@@ -58,3 +59,9 @@ def test_constants_are_the_right_operand(weights: int):
     (product,) = [value for _, value in calls(mod["main"]) if operator(value) == "matmul"]
     assert constant(product.args[1]) is not None
     assert_close(run_relax(mod, *arrays), [expected])
+
+
+def test_a_label_of_the_result_alone_is_refused():
+    node = helper.make_node("Einsum", ["x", "z"], ["y"], equation="ij,jk->ikb")
+    with pytest.raises(UnsupportedOpError, match=r"its result has b, and no operand has"):
+        import_onnx(model([node], {"x": (2, 3), "z": (3, 4)}, {"y": None}))

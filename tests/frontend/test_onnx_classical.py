@@ -83,6 +83,7 @@ def test_label_and_scores_of_a_linear_classifier(transform: str):
     found, expected = run_relax(import_onnx(proto), X), run_onnx(proto, X)
     assert_close(found[:1], expected[:1])
     np.testing.assert_array_equal(found[1], expected[1])
+    assert found[1].dtype == expected[1].dtype == np.int64
 
 
 def test_refused_classifiers():

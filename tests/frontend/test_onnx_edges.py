@@ -12,6 +12,7 @@ import relay_int8
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.frontend.onnx.node_form import title_of
 from relay_int8.graph.dataflow import calls, operator
 from tests.onnx_models import run_relax
 
@@ -371,8 +372,31 @@ def test_bfloat16_is_read_as_float32(tmp_path):
 
 
 def test_what_onnx_cannot_convert_is_said():
-    """The converter of old opsets fails where an initializer of an IR before 4 is no input."""
-    proto = typed([node("And", ["x", "w"], ["y"])], {"x": X > 0}, {"y": "bool"}, {"w": X > 1}, 7)
-    proto.ir_version = 3
+    """An initializer has another shape than the input that it is the default of."""
+    w = np.ones((4, 1, 1), "float32")
+    proto = typed([node("PRelu", ["x", "w"], ["y"])], {"x": X, "w": w}, {"y": "float32"}, opset=9)
+    proto.graph.initializer.append(numpy_helper.from_array(w.reshape(1, 4, 1), "w"))
     with pytest.raises(relay_int8.Int8Error, match="ONNX cannot convert it to 13"):
         import_onnx(proto)
+
+
+def test_initializers_that_are_no_inputs_in_an_old_format(tmp_path):
+    """ONNX's converter of opsets refuses them before IR 4, and ONNX Runtime runs them."""
+    proto = typed([node("And", ["x", "w"], ["y"])], {"x": X > 0}, {"y": "bool"}, {"w": X > 1}, 7)
+    proto.ir_version = 3
+    assert_as_reference(proto, {"x": X > 0}, tmp_path)
+
+
+@pytest.mark.parametrize("axis", [0, 2, None])
+def test_a_hardmax_of_old_opsets_is_of_all_axes_from_one_on(axis: int | None):
+    attributes = {} if axis is None else {"axis": axis}
+    nodes = [node("Hardmax", ["x"], ["y"], **attributes)]
+    proto = typed(nodes, {"x": X}, {"y": "float32"}, opset=11)
+    rows = X.reshape(int(np.prod(X.shape[: 1 if axis is None else axis])), -1)
+    wanted = np.eye(rows.shape[1], dtype="float32")[rows.argmax(1)].reshape(X.shape)
+    np.testing.assert_array_equal(run_relax(import_onnx(proto), X)[0], wanted)
+
+
+def test_a_node_without_results_is_named_by_its_operator():
+    proto = typed([node("Relu", ["x"], ["y"]), node("Fake", ["x"], [])], {"x": X}, {"y": "float32"})
+    assert title_of(proto.graph.node[1]) == "Fake"

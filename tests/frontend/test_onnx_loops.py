@@ -133,6 +133,21 @@ def test_parts_of_a_tensor(split):
     assert_close(run_fast(import_onnx(proto), X), run_onnx(proto, X))
 
 
+@pytest.mark.parametrize("place", [-2, -1, 0, 2])
+def test_a_tensor_inserted_at_a_position_from_the_end(place: int):
+    proto = graph_of(
+        [
+            node("Neg", ["x"], ["n"]),
+            node("SequenceConstruct", ["x", "x"], ["pair"]),
+            node("SequenceInsert", ["pair", "n", "place"], ["three"]),
+            node("ConcatFromSequence", ["three"], ["y"], axis=0),
+        ],
+        [("y", FLOAT)],
+        [("place", np.array(place))],
+    )
+    assert_close(run_fast(import_onnx(proto), X), run_onnx(proto, X))
+
+
 @pytest.mark.fast
 def test_loops_and_lists_that_depend_on_values_are_refused():
     proto = bags("n")

@@ -53,14 +53,20 @@ from relay_int8.frontend.weights import check_finite
 from relay_int8.graph.attributes import QRANGE
 from relay_int8.notices import notice
 
-OLDEST_OPSET = 7
+OLDEST_OPSET = 7  # ONNX's converter broadcasts along a wrong axis from older ones
 NO_LABELS = ("?", "-1", "None")
 """What exporters write for extents that are open, and not the same."""
 
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
+FIRST_IR_OF_CONSTANTS = 4  # until then an initializer was the default of an input
 FIRST_SCAN = 9  # oldest opset whose Scan is one loop
 PLAIN_OPSET = 13  # oldest opset whose operators TVM's importer reads as the standard says
 
+CONVERSION_ERRORS = (
+    RuntimeError,
+    onnx.shape_inference.InferenceError,
+    onnx.version_converter.ConvertError,
+)
 FIRST_WITH_COORDINATES = 11
 OLD_RESIZE = [
     onnx.helper.make_attribute("coordinate_transformation_mode", "asymmetric"),
@@ -186,9 +192,13 @@ def _to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
             f"a Scan of opset {opset} loops over each image; export the model with opset "
             f"{PLAIN_OPSET} or newer"
         )
+    old = onnx.ModelProto()
+    old.CopyFrom(set_apart(model))
+    # With an older format the converter looks for every initializer among the inputs.
+    old.ir_version = max(old.ir_version, FIRST_IR_OF_CONSTANTS)
     try:
-        plain = onnx.version_converter.convert_version(set_apart(model), PLAIN_OPSET)
-    except (RuntimeError, onnx.version_converter.ConvertError) as err:
+        plain = onnx.version_converter.convert_version(old, PLAIN_OPSET)
+    except CONVERSION_ERRORS as err:
         raise FrontendError(
             f"the model uses opset {opset} and ONNX cannot convert it to {PLAIN_OPSET} ({err}); "
             f"export it again with opset {PLAIN_OPSET} or newer"
@@ -197,7 +207,33 @@ def _to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
         for node in plain.graph.node:
             if node.op_type == "Resize":
                 node.attribute.extend(OLD_RESIZE)
+    _flatten_hardmax(plain.graph)
     return plain
+
+
+def _flatten_hardmax(graph: onnx.GraphProto) -> None:
+    """Take the largest of all axes from ``axis`` on, as Hardmax did before opset 13.
+
+    ONNX's converter does this for Softmax, and leaves Hardmax as it is.
+    """
+    if not any(node.op_type == "Hardmax" for node in graph.node):
+        return
+    nodes: list[onnx.NodeProto] = []
+    for node in map(onnx.NodeProto.FromString, [n.SerializeToString() for n in graph.node]):
+        if node.op_type != "Hardmax":
+            nodes.append(node)
+            continue
+        x, y = node.input[0], node.output[0]
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        rows, largest, size = (f"{y}/{step}" for step in ("rows", "largest", "size"))
+        nodes += [
+            onnx.helper.make_node("Flatten", [x], [rows], axis=axis),
+            onnx.helper.make_node("Hardmax", [rows], [largest], node.name, axis=-1),
+            onnx.helper.make_node("Shape", [x], [size]),
+            onnx.helper.make_node("Reshape", [largest, size], [y]),
+        ]
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def _check_weights(graph: onnx.GraphProto) -> None:
@@ -214,7 +250,7 @@ def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
     """Yield name and value of the float weights; a scalar may be NaN: it is a clip bound."""
     written = [(tensor.name, tensor) for tensor in graph.initializer]
     for node in graph.node:
-        if node.op_type == "Constant":
+        if node.op_type == "Constant" and node.output:
             written += [(node.output[0], a.t) for a in node.attribute if a.name == "value"]
     for name, tensor in written:
         try:

@@ -63,5 +63,5 @@ def misfit(node: onnx.NodeProto, opset: int) -> str | None:
 
 
 def title_of(node: onnx.NodeProto) -> str:
-    """Return a node's name, or its first output's where it has none."""
-    return str(node.name or node.output[0])
+    """Return a node's name, its first output's where it has none, or its operator's."""
+    return str(node.name or next(filter(None, node.output), node.op_type))

@@ -80,7 +80,7 @@ def _linear_classifier(
     y = bb.emit(relax.op.matmul(x, relax.const(np.ascontiguousarray(coefficients.T))))
     scores = bb.emit(relax.op.add(y, relax.const(intercepts)))
     largest = bb.emit(relax.op.argmax(scores, -1))
-    label = bb.emit(relax.op.take(relax.const(labels), largest, axis=0))
+    label = bb.emit(relax.op.take(relax.const(labels, "int64"), largest, axis=0))
     return relax.Tuple([label, bb.emit(_TRANSFORMS[transform](scores))])
 
 

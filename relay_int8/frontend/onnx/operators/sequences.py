@@ -33,7 +33,8 @@ def _insert(_: relax.BlockBuilder, inputs: list[Any], __: Attributes) -> Value:
     """Insert a tensor at a position, at the end where none is given."""
     tensors, tensor, *rest = inputs
     whole = list(tensors)
-    index = _position(rest[0], len(whole) + 1) if rest and rest[0] is not None else len(whole)
+    end = len(whole)
+    index = _position(rest[0], end, most=end) if rest and rest[0] is not None else end
     whole.insert(index, tensor)
     return whole
 
@@ -92,12 +93,13 @@ def _extents(given: relax.Expr | None, size: int) -> list[int]:
     return [min(int(array), size - begin) for begin in range(0, size, max(int(array), 1))]
 
 
-def _position(given: relax.Expr, count: int) -> int:
+def _position(given: relax.Expr, count: int, most: int | None = None) -> int:
+    """Return a position from 0 to ``most``, by default the last tensor's; -1 is the last tensor."""
     array = known_array(given, "a position in a list is")
     index = int(array.reshape(()))
-    if not -count <= index < count:
+    if not -count <= index <= (count - 1 if most is None else most):
         raise ValueError(f"position {index} in a list of {count}")
-    return index % count
+    return index + count if index < 0 else index
 
 
 SEQUENCES: dict[str, Callable[[relax.BlockBuilder, list[Any], Attributes], Value]] = {

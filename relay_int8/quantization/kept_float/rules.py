@@ -10,6 +10,7 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import Group
 from relay_int8.graph.plan import Plan
+from relay_int8.quantization.kept_float.filters import filter_reasons
 from relay_int8.quantization.kept_float.gates import gate_reasons
 from relay_int8.quantization.kept_float.logarithms import logarithm_reasons
 from relay_int8.quantization.kept_float.magnitudes import magnitude_reasons
@@ -41,4 +42,8 @@ def exact_moves(groups: Sequence[Group], func: relax.Function) -> Reasons:
 
 def magnified_layers(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> Reasons:
     """Return layers whose rounding others would magnify; not asked where integers are required."""
-    return gate_reasons(groups, plan, table) | steepness_reasons(groups, plan, table)
+    return (
+        gate_reasons(groups, plan, table)
+        | steepness_reasons(groups, plan, table)
+        | filter_reasons(groups, plan, table)
+    )

@@ -1,0 +1,73 @@
+"""Depthwise layers that would magnify the rounding of a function's values stay in float.
+
+    function (swish, hard-swish) -> depthwise layer
+
+A depthwise layer's input has one scale, but its channels may have very different ranges. Trained
+weights make up for that: they are large where a channel is small, and enlarge the channel's
+rounding with it. In front of a layer with a clip the channels are scaled to one range instead
+(``refine/depthwise.py``); no factor can be moved through swish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from relay_int8.calibration.table import CalibrationTable
+from relay_int8.graph.group import CONV2D, Group, Smooth
+from relay_int8.graph.plan import Plan
+from relay_int8.operators.registry import operator_of
+
+MOST = 64.0
+"""Times the squared error of rounding the result: 18 dB more than a byte has by itself."""
+
+
+def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> dict[str, str]:
+    """Return the depthwise layers that magnify rounding, and the functions they read, and why.
+
+    Parameters
+    ----------
+    groups
+        Of the network, in their order.
+    plan
+        Says which are integer.
+    table
+        Ranges of what they read and give.
+    """
+    integer = {layer.name for layer in plan.layers if layer.integer}
+    functions = {
+        group.output: group
+        for group in groups
+        if operator_of(group).function(group) or isinstance(group.activation, Smooth)
+    }
+    refused = {}
+    for group in groups:
+        if not _is_depthwise(group) or group.name not in integer:
+            continue
+        function = functions.get(group.inputs[0])
+        if function is None or group.name not in plan.tensors:
+            continue
+        times = _magnified(group, plan, table)
+        if times > MOST:
+            refused[group.name] = (
+                f"rounding its input to 8 bits would add {times:.2g} times the squared error of "
+                f"rounding its result; the most is {MOST:.2g}"
+            )
+            if function.name in integer and not function.is_layer:
+                refused[function.name] = f"{group.name} reads it, and {refused[group.name]}"
+    return refused
+
+
+def _is_depthwise(group: Group) -> bool:
+    return group.kind == CONV2D and group.weight is not None and group.weight_rows.shape[1] == 1
+
+
+def _magnified(group: Group, plan: Plan, table: CalibrationTable) -> float:
+    """Return the mean over channels, in squared steps of the result."""
+    s_x, s_y = (
+        float(table.entries[plan.tensors[name].like].qparams().scale)
+        for name in (str(group.inputs[0].name), group.name)
+    )
+    squares = np.square(group.weight_rows, dtype=np.float64).sum(axis=(1, 2, 3))
+    return float(squares.mean() * (s_x / s_y) ** 2)

@@ -1,0 +1,83 @@
+"""Depthwise layers that would magnify the rounding of a function's values stay in float."""
+
+import numpy as np
+import pytest
+from tvm import relax
+
+import relay_int8
+from relay_int8 import QuantConfig
+from relay_int8.api.model import Model
+from relay_int8.api.quantize import Quantized
+from relay_int8.numerics.snr import snr_db
+from relay_int8.quantization.kept_float import filters
+from tests.reference import run
+from tests.small_networks import NetworkWriter
+
+CHANNELS, SIDE = 8, 12
+
+
+def network(small: float) -> Model:
+    """Return conv -> swish -> depthwise -> conv; one channel is small, its filter enlarges it."""
+    net = NetworkWriter((1, CHANNELS, SIDE, SIDE))
+    rng = np.random.default_rng(0)
+    sizes = np.ones((CHANNELS, 1, 1, 1), np.float32)
+    sizes[0] = small
+    w = sizes * rng.normal(0, 0.4, (CHANNELS, CHANNELS, 1, 1)).astype("float32")
+    y = net.emit("before", relax.op.nn.conv2d(net.x, relax.const(w)))
+    y = net.emit("swish", relax.op.multiply(y, net.emit("gate", relax.op.sigmoid(y))))
+    w = rng.normal(0, 0.4, (CHANNELS, 1, 3, 3)).astype("float32") / sizes
+    y = net.emit("filter", relax.op.nn.conv2d(y, relax.const(w), groups=CHANNELS, padding=1))
+    w = rng.normal(0, 0.4, (4, CHANNELS, 1, 1)).astype("float32")
+    return Model(module=net.module(net.emit("y", relax.op.nn.conv2d(y, relax.const(w)))))
+
+
+def images(count: int, seed: int) -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    shape = (1, CHANNELS, SIDE, SIDE)
+    return [{"x": rng.normal(size=shape).astype("float32")} for _ in range(count)]
+
+
+def quantized(small: float, **options: object) -> Quantized:
+    return relay_int8.quantize(network(small), images(8, 0), QuantConfig(**options))
+
+
+def reasons(made: Quantized) -> dict[str, str | None]:
+    return {layer.name: layer.reason for layer in made.network.plan.layers}
+
+
+@pytest.mark.fast
+def test_a_filter_that_enlarges_a_small_channel_and_the_function_before_it_stay_in_float():
+    made = quantized(0.01)
+    found = reasons(made)
+    assert "rounding its input" in found["filter"]
+    assert found["swish"]
+    assert found["before"] is None
+    assert found["y"] is None
+    assert relay_int8.quantize(made.model, made.table).digest == made.digest
+
+
+@pytest.mark.fast
+def test_filters_of_channels_of_one_size_are_integers():
+    assert not any(reasons(quantized(1.0)).values())
+
+
+@pytest.mark.fast
+def test_where_integers_are_required_it_is_integers():
+    assert not any(reasons(quantized(0.01, require_int8=True)).values())
+
+
+@pytest.mark.fast
+def test_it_is_nearer_to_the_float_network(monkeypatch: pytest.MonkeyPatch):
+    unseen = images(4, 1)
+
+    def decibels() -> float:
+        network = quantized(0.01).network
+        wanted, found = (
+            np.concatenate([run(mod, each)["y"] for each in unseen])
+            for mod in (network.reference, network.mod)
+        )
+        return snr_db(wanted, found)
+
+    here = decibels()
+    monkeypatch.setattr(filters, "MOST", np.inf)
+    assert here > decibels() + 6

@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 
 import relay_int8
 from relay_int8.compiler.pipeline import normalize
-from relay_int8.errors import UnsupportedOpError
+from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.frontend.onnx.node_form import title_of
 from relay_int8.graph.dataflow import calls, operator
@@ -400,3 +400,12 @@ def test_a_hardmax_of_old_opsets_is_of_all_axes_from_one_on(axis: int | None):
 def test_a_node_without_results_is_named_by_its_operator():
     proto = typed([node("Relu", ["x"], ["y"]), node("Fake", ["x"], [])], {"x": X}, {"y": "float32"})
     assert title_of(proto.graph.node[1]) == "Fake"
+
+
+def test_an_input_without_a_shape_has_the_one_that_is_asked_for():
+    model = typed([node("Relu", ["x"], ["y"])], {"x": X}, {"y": "float32"})
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(FrontendError, match=r"input x has no shape in the file; say .*inputs="):
+        import_onnx(model)
+    (y,) = run_relax(import_onnx(model, inputs={"x": X.shape}), X)
+    assert np.array_equal(y, np.maximum(X, 0))

@@ -19,7 +19,7 @@ from tvm import IRModule
 
 from relay_int8.argument_types import checked
 from relay_int8.errors import FrontendError, UnsupportedOpError
-from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
+from relay_int8.frontend.extents import EXAMPLES, Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import check_inputs, refuse_operators
 from relay_int8.frontend.onnx.contrib.experimental import set_apart
 from relay_int8.frontend.onnx.file import read_model
@@ -48,6 +48,7 @@ from relay_int8.frontend.options import (
     Shapes,
     Values,
     refuse_params,
+    shape_option,
 )
 from relay_int8.frontend.weights import check_finite
 from relay_int8.graph.attributes import QRANGE
@@ -117,7 +118,7 @@ def import_onnx(
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
     model = _rewritten(cut_at(fix_inputs(model, values), outputs))
-    written = _written_shapes(model.graph)
+    written = _written_shapes(model.graph, inputs)
     shapes = input_shapes(written, inputs, batch)
     check_inputs(shapes)
     asked, batch = batch, fixed_batch(written, shapes, batch)
@@ -261,8 +262,8 @@ def _weights(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
             yield name, array
 
 
-def _written_shapes(graph: onnx.GraphProto) -> dict[str, list[Extent]]:
-    """Return the shape of every data input, as the file has it."""
+def _written_shapes(graph: onnx.GraphProto, given: Shapes) -> dict[str, list[Extent]]:
+    """Return the shape of every data input, as the file has it; if it has none, all is open."""
     weights = {tensor.name for tensor in graph.initializer}
     shapes: dict[str, list[Extent]] = {}
     for value in graph.input:
@@ -272,9 +273,15 @@ def _written_shapes(graph: onnx.GraphProto) -> dict[str, list[Extent]]:
             raise UnsupportedOpError(
                 f"input {value.name} is no tensor but {kind}: make inputs of the tensors in it"
             )
-        if not value.type.tensor_type.HasField("shape"):
-            raise FrontendError(f"input {value.name} has no shape; export the model with one")
-        shapes[value.name] = [_written(dim) for dim in value.type.tensor_type.shape.dim]
+        if value.type.tensor_type.HasField("shape"):
+            shapes[value.name] = [_written(dim) for dim in value.type.tensor_type.shape.dim]
+        elif value.name in given:
+            shapes[value.name] = [None] * len(given[value.name])
+        else:
+            raise FrontendError(
+                f"input {value.name} has no shape in the file; say what it shall be, as "
+                f"{shape_option(value.name, EXAMPLES[4])}"
+            )
     return shapes
 
 

@@ -409,3 +409,23 @@ def test_an_input_without_a_shape_has_the_one_that_is_asked_for():
         import_onnx(model)
     (y,) = run_relax(import_onnx(model, inputs={"x": X.shape}), X)
     assert np.array_equal(y, np.maximum(X, 0))
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32"])
+@pytest.mark.parametrize(("lambd", "bias"), [(1.5, 1.5), (-6.0, 5.0), (0.5, 0.25)])
+def test_shrink(kind: str, lambd: float, bias: float):
+    x = (X * 4).astype(kind)
+    shrink = node("Shrink", ["x"], ["y"], lambd=lambd, bias=bias)
+    (y,) = run_relax(import_onnx(typed([shrink], {"x": x}, {"y": kind})), x)
+    above = np.where(x > lambd, x - np.float32(bias), 0)
+    assert np.array_equal(y, np.where(x < -lambd, x + np.float32(bias), above).astype(kind))
+
+
+@pytest.mark.parametrize(("axis", "order"), [(-1, 2), (1, 2), (2, 1)])
+def test_lp_normalization(axis: int, order: int):
+    x = X.copy()
+    x[0, 1] = 0
+    norm = node("LpNormalization", ["x"], ["y"], axis=axis, p=order)
+    (y,) = run_relax(import_onnx(typed([norm], {"x": x}, {"y": "float32"})), x)
+    sizes = np.linalg.norm(x, order, axis, keepdims=True)
+    np.testing.assert_allclose(y, x / np.where(sizes == 0, 1, sizes), rtol=1e-6)

@@ -20,10 +20,22 @@ from relay_int8.frontend.onnx.operators.auto_pad import window_padding
 from relay_int8.frontend.onnx.operators.blocks import col2im
 from relay_int8.frontend.onnx.operators.conv_transpose import conv_transpose
 from relay_int8.frontend.onnx.operators.deformable import deform_conv
-from relay_int8.frontend.onnx.operators.elementwise import bit_shift, erfc, is_inf, mod, power
+from relay_int8.frontend.onnx.operators.elementwise import (
+    bit_shift,
+    erfc,
+    is_inf,
+    mod,
+    power,
+    shrink,
+)
 from relay_int8.frontend.onnx.operators.fourier import dft, stft
 from relay_int8.frontend.onnx.operators.indices import INDEX_CONVERTERS
-from relay_int8.frontend.onnx.operators.normalization import batch_norm, layer_norm, rms_norm
+from relay_int8.frontend.onnx.operators.normalization import (
+    batch_norm,
+    layer_norm,
+    lp_norm,
+    rms_norm,
+)
 from relay_int8.frontend.onnx.operators.operands import known_array
 from relay_int8.frontend.onnx.operators.pool import pool
 from relay_int8.frontend.onnx.operators.recurrent import gru, lstm, rnn
@@ -298,6 +310,7 @@ CONVERTERS: dict[str, Converter] = {
     "IsInf": is_inf,
     "LSTM": lstm,
     "LayerNormalization": layer_norm,
+    "LpNormalization": lp_norm,
     "Max": _pairwise(relax.op.maximum),
     "MaxPool": pool("max"),
     "Mean": _mean,
@@ -313,6 +326,7 @@ CONVERTERS: dict[str, Converter] = {
     "Resize": resize,
     "RoiAlign": _roi_align,
     "STFT": stft,
+    "Shrink": shrink,
     "SpaceToDepth": _space_to_depth,
     "Sub": _pairwise(relax.op.subtract),
     "Sum": _pairwise(relax.op.add),

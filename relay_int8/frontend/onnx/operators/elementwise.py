@@ -1,6 +1,6 @@
 """ONNX's elementwise operators that TVM's importer reads differently at the edges of their domain.
 
-Infinities in IsInf and Mod, shifts by no number of bits in BitShift, integers in Pow.
+Infinities in IsInf and Mod, shifts by no number of bits in BitShift, integers in Pow and Shrink.
 """
 
 from __future__ import annotations
@@ -31,6 +31,27 @@ def erfc(bb: relax.BlockBuilder, inputs: list[Any], _: Attributes) -> relax.Expr
     """``1 - erf(x)``, which Keras and tf2onnx write in GELU; the standard lacks it."""
     x = inputs[0]
     return relax.op.subtract(relax.const(1.0, dtype(x)), bb.emit(relax.op.erf(x)))
+
+
+def shrink(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    """``x + bias`` below ``-lambd``, else ``x - bias`` above ``lambd``, else 0.
+
+    Integers are shrunk as floats, whose fractions are cut off.
+    """
+    (x,) = inputs
+    kind = dtype(x)
+    if not kind.startswith("float"):
+        x = bb.emit(relax.op.astype(x, "float32"))
+    lambd, bias = (
+        relax.const(attributes.get(name, default), dtype(x))
+        for name, default in (("lambd", 0.5), ("bias", 0.0))
+    )
+    is_above = bb.emit(relax.op.greater(x, lambd))
+    is_below = bb.emit(relax.op.less(x, bb.emit(relax.op.negative(lambd))))
+    lower = bb.emit(relax.op.subtract(x, bias))
+    y = bb.emit(relax.op.where(is_above, lower, relax.const(0.0, dtype(x))))
+    y = bb.emit(relax.op.where(is_below, bb.emit(relax.op.add(x, bias)), y))
+    return y if dtype(y) == kind else relax.op.astype(y, kind)
 
 
 def mod(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:

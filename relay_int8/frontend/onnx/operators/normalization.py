@@ -46,6 +46,19 @@ def layer_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes
     return relax.Tuple([bb.emit(y), mean, deviation])
 
 
+def lp_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    """Divide by the sum of magnitudes (p = 1), or the root of the sum of squares; zeros stay."""
+    (x,) = inputs
+    axis, order = int(attributes.get("axis", -1)), int(attributes.get("p", 2))
+    powers = bb.emit(relax.op.abs(x) if order == 1 else relax.op.multiply(x, x))
+    norm = bb.emit(relax.op.sum(powers, axis, keepdims=True))
+    if order == 2:
+        norm = bb.emit(relax.op.sqrt(norm))
+    is_zero = bb.emit(relax.op.equal(norm, relax.const(0.0, dtype(x))))
+    divisor = bb.emit(relax.op.where(is_zero, relax.const(1.0, dtype(x)), norm))
+    return relax.op.divide(x, divisor)
+
+
 def rms_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
     """Divide by the root of the mean square from ``axis`` on.
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.fourier import Array, waves
 from relay_int8.frontend.torch.step import ComplexTensor, Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import constant, shape
 
 Values: TypeAlias = relax.Expr | ComplexTensor
-Array = np.ndarray[Any, Any]
 NORMS = ("by_none", "by_root", "by_size")
 """Factors of a transform: 1, 1 / sqrt(n), 1 / n; the numbers that decomposed programs have."""
 NAMED_NORMS = {
@@ -22,7 +22,6 @@ NAMED_NORMS = {
     "forward": ("by_size", "by_none"),
 }
 """Torch's name -> norm of a transform and of an inverse one."""
-ZERO = 1e-12  # what rounding leaves of a cosine or sine that is zero
 LEAST_ENVELOPE = 1e-11  # below which torch refuses to divide by the sum of windows
 
 
@@ -32,16 +31,6 @@ def complex_operand(step: TorchStep, name: str = "self") -> ComplexTensor:
     if isinstance(x, ComplexTensor):
         return x
     return ComplexTensor(x, step.emit("zeros", relax.op.zeros_like(x)))
-
-
-def _waves(size: int, count: int) -> tuple[Array, Array]:
-    """Return cosine and sine (size, count) of each value's turn at each frequency, float64.
-
-    Zeros are exact, so that the parts of a spectrum that are zero have an angle without noise.
-    """
-    angles = 2 * np.pi * (np.outer(np.arange(size), np.arange(count)) % size) / size
-    c, s = (np.where(np.abs(wave) < ZERO, 0.0, wave) for wave in (np.cos(angles), np.sin(angles)))
-    return c, s
 
 
 def _factor(norm: str, size: int) -> float:
@@ -73,7 +62,7 @@ def _transformed(
 ) -> ComplexTensor:
     """Return ``count`` frequencies of ``size`` values along an axis."""
     factor = _factor(norm, size)
-    c, s = (wave * factor for wave in _waves(size, count))
+    c, s = (wave * factor for wave in waves(size, count))
     s = s if inverse else 0.0 - s
     if isinstance(x, ComplexTensor):
         parts = [_cut(step, part, axis, size) for part in (x.real, x.imaginary)]
@@ -90,7 +79,7 @@ def _transformed(
 def _inverse_weights(size: int) -> Array:
     """Return the matrix (2 * frequencies, size) from the parts of half a spectrum to its reals."""
     count = size // 2 + 1
-    c, s = (wave[:count] for wave in _waves(size, size))
+    c, s = (wave[:count] for wave in waves(size, size))
     twice = np.full((count, 1), 2.0)
     twice[0] = 1
     if size % 2 == 0:
@@ -193,7 +182,7 @@ def _frames_transformed(step: TorchStep) -> Result:
     window = _window(step, length) * (length**-0.5 if step.arguments.get("normalized") else 1)
     *outer, samples = shape(step.x)
     image = step.emit("image", relax.op.reshape(step.x, (math.prod(outer), 1, 1, samples)))
-    c, s = _waves(length, count)
+    c, s = waves(length, count)
     parts = []
     for name, wave in (("real", c), ("imaginary", 0.0 - s)):
         kernel = (wave.T * window).astype(np.float32).reshape(count, 1, 1, length)

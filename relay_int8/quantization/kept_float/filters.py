@@ -18,6 +18,7 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.graph.group import CONV2D, Group, Smooth
 from relay_int8.graph.plan import Plan
 from relay_int8.operators.registry import operator_of
+from relay_int8.quantization.kept_float.wording import magnified
 
 MOST = 64.0
 """Times the squared error of rounding the result: 18 dB more than a byte has by itself."""
@@ -50,10 +51,7 @@ def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
             continue
         times = _magnified(group, plan, table)
         if times > MOST:
-            refused[group.name] = (
-                f"rounding its input to 8 bits would add {times:.2g} times the squared error of "
-                f"rounding its result; the most is {MOST:.2g}"
-            )
+            refused[group.name] = magnified("its input", "its result", times, MOST)
             if function.name in integer and not function.is_layer:
                 refused[function.name] = f"{group.name} reads it, and {refused[group.name]}"
     return refused

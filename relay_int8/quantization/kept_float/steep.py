@@ -18,6 +18,7 @@ from relay_int8.graph.plan import Plan
 from relay_int8.numerics.steepness import steepness
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.kept_float.layer_noise import layer_noise
+from relay_int8.quantization.kept_float.wording import magnified
 
 MOST = 16.0
 """Times the squared error of rounding the result: 12 dB more than a byte has by itself."""
@@ -51,19 +52,13 @@ def steepness_reasons(
         multiplied = steepness(function, x, y)
         if not multiplied > MOST:  # nan: not finite somewhere, which ranges refuse anyway
             continue
-        refused[group.name] = _reason("its argument", multiplied)
+        refused[group.name] = magnified("its argument", "the function's values", multiplied, MOST)
         layer = layers.get(group.inputs[0])
         if layer is None or layer.name not in integer:
             continue
         steps = layer_noise(layer, plan, table) / float(x.scale)
         if 12 * steps**2 * multiplied > MOST:
-            reason = _reason("its input and weights", 12 * steps**2 * multiplied)
+            times = 12 * steps**2 * multiplied
+            reason = magnified("its input and weights", "the function's values", times, MOST)
             refused[layer.name] = f"{group.name} reads it, and {reason}"
     return refused
-
-
-def _reason(rounded: str, times: float) -> str:
-    return (
-        f"rounding {rounded} to 8 bits would add {times:.2g} times the squared error of rounding "
-        f"the function's values; the most is {MOST:.2g}"
-    )

@@ -36,6 +36,7 @@ from relay_int8.numerics.window_means import mean_weights
 
 RANK = 4
 POOLS = {"mean": relax.op.nn.avg_pool2d, "max": relax.op.nn.max_pool2d}
+WINDOWS = {f"nn.{pool.__name__}": pool for pool in POOLS.values()}
 
 
 @tvm.transform.module_pass(opt_level=0, name="CanonicalizePool")
@@ -70,7 +71,7 @@ def _sum(scope: Scope, value: relax.Call) -> relax.Expr | None:
 
 def _as_pool(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     op = operator(value)
-    if op in ("nn.avg_pool2d", "nn.max_pool2d"):
+    if op in WINDOWS:
         return _cut(value)
     if op == "nn.adaptive_avg_pool2d":
         return _adaptive(scope, value)
@@ -103,8 +104,7 @@ def _cut(value: relax.Call) -> relax.Expr | None:
     window = [min(pair) for pair in zip(sizes, extents, strict=True)]
     if window == list(sizes):
         return None
-    pool = relax.op.nn.avg_pool2d if operator(value) == "nn.avg_pool2d" else relax.op.nn.max_pool2d
-    return pool(
+    return WINDOWS[operator(value)](
         x,
         window,
         strides=attrs.strides,

@@ -21,16 +21,14 @@ from relay_int8.argument_types import checked
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.extents import EXAMPLES, Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import check_inputs, refuse_operators
-from relay_int8.frontend.onnx.contrib.experimental import set_apart
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.graph import NamedImporter
 from relay_int8.frontend.onnx.operator_support import (
-    SCAN,
     computed_operands,
     reasons,
     unsupported_nodes,
 )
-from relay_int8.frontend.onnx.operators.resize import OLD_NEAREST
+from relay_int8.frontend.onnx.plain_opset import opset_of, to_plain_opset
 from relay_int8.frontend.onnx.rewrites.dynamic_biases import restore_biases
 from relay_int8.frontend.onnx.rewrites.fixed_inputs import fix_inputs
 from relay_int8.frontend.onnx.rewrites.functions import expand_functions
@@ -54,26 +52,10 @@ from relay_int8.frontend.weights import check_finite
 from relay_int8.graph.attributes import QRANGE
 from relay_int8.notices import notice
 
-OLDEST_OPSET = 7  # ONNX's converter broadcasts along a wrong axis from older ones
 NO_LABELS = ("?", "-1", "None")
 """What exporters write for extents that are open, and not the same."""
 
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
-FIRST_IR_OF_CONSTANTS = 4  # until then an initializer was the default of an input
-FIRST_SCAN = 9  # oldest opset whose Scan is one loop
-PLAIN_OPSET = 13  # oldest opset whose operators TVM's importer reads as the standard says
-
-CONVERSION_ERRORS = (
-    RuntimeError,
-    onnx.shape_inference.InferenceError,
-    onnx.version_converter.ConvertError,
-)
-FIRST_WITH_COORDINATES = 11
-OLD_RESIZE = [
-    onnx.helper.make_attribute("coordinate_transformation_mode", "asymmetric"),
-    onnx.helper.make_attribute("nearest_mode", OLD_NEAREST),
-]
-"""What Resize and Upsample did before they had these attributes; ONNX's converter leaves it out."""
 
 
 @checked
@@ -125,8 +107,8 @@ def import_onnx(
     missing = unsupported_nodes(model.graph)
     reads = computed_operands(model.graph, missing)
     refuse_operators(missing, reads=reads, reasons=reasons(missing))
-    model = _to_plain_opset(model)
-    importer = NamedImporter(shapes, opset=_opset(model))
+    model = to_plain_opset(model)
+    importer = NamedImporter(shapes, opset=opset_of(model))
     try:
         mod = importer.run(model.graph)
     except UnsupportedOpError as err:
@@ -166,75 +148,6 @@ def _rewritten(model: onnx.ModelProto) -> onnx.ModelProto:
         model = widened
         _check_weights(model.graph)
     return expand_functions(restore_biases(unpack_integers(model)))
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    """Version of the standard operators that a model uses."""
-    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
-    return int(versions[0]) if versions else 1
-
-
-def _to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Rewrite an old model in newer operators.
-
-    TVM's importer reads the attributes of old Pad, Upsample, Dropout, ReduceSum and others as the
-    newer standard has them; ONNX's own converter knows every such change.
-    """
-    opset, newest = _opset(model), onnx.defs.onnx_opset_version()
-    if not OLDEST_OPSET <= opset <= newest:
-        raise FrontendError(
-            f"the model uses opset {opset}; opsets {OLDEST_OPSET} to {newest} can be read: "
-            "export it again with one of these"
-        )
-    if opset >= PLAIN_OPSET:
-        return model
-    if opset < FIRST_SCAN and any(node.op_type == SCAN for node in model.graph.node):
-        raise UnsupportedOpError(
-            f"a Scan of opset {opset} loops over each image; export the model with opset "
-            f"{PLAIN_OPSET} or newer"
-        )
-    old = onnx.ModelProto()
-    old.CopyFrom(set_apart(model))
-    # With an older format the converter looks for every initializer among the inputs.
-    old.ir_version = max(old.ir_version, FIRST_IR_OF_CONSTANTS)
-    try:
-        plain = onnx.version_converter.convert_version(old, PLAIN_OPSET)
-    except CONVERSION_ERRORS as err:
-        raise FrontendError(
-            f"the model uses opset {opset} and ONNX cannot convert it to {PLAIN_OPSET} ({err}); "
-            f"export it again with opset {PLAIN_OPSET} or newer"
-        ) from err
-    if opset < FIRST_WITH_COORDINATES:
-        for node in plain.graph.node:
-            if node.op_type == "Resize":
-                node.attribute.extend(OLD_RESIZE)
-    _flatten_hardmax(plain.graph)
-    return plain
-
-
-def _flatten_hardmax(graph: onnx.GraphProto) -> None:
-    """Take the largest of all axes from ``axis`` on, as Hardmax did before opset 13.
-
-    ONNX's converter does this for Softmax, and leaves Hardmax as it is.
-    """
-    if not any(node.op_type == "Hardmax" for node in graph.node):
-        return
-    nodes: list[onnx.NodeProto] = []
-    for node in map(onnx.NodeProto.FromString, [n.SerializeToString() for n in graph.node]):
-        if node.op_type != "Hardmax":
-            nodes.append(node)
-            continue
-        x, y = node.input[0], node.output[0]
-        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-        rows, largest, size = (f"{y}/{step}" for step in ("rows", "largest", "size"))
-        nodes += [
-            onnx.helper.make_node("Flatten", [x], [rows], axis=axis),
-            onnx.helper.make_node("Hardmax", [rows], [largest], node.name, axis=-1),
-            onnx.helper.make_node("Shape", [x], [size]),
-            onnx.helper.make_node("Reshape", [largest, size], [y]),
-        ]
-    del graph.node[:]
-    graph.node.extend(nodes)
 
 
 def _check_weights(graph: onnx.GraphProto) -> None:

@@ -5,7 +5,8 @@
 with ``sum`` for ``mean`` too (L2 norms), as what something is divided by, or as a factor:
 ``rsqrt``, ``1 / sqrt``, a power of -1/2. A bound from below in place of epsilon, as L2 norms have
 it, is taken for one: ``max(norm, bound)`` differs from ``sqrt(norm ** 2 + bound ** 2)`` only where
-the norm is about as small as the bound.
+the norm is about as small as the bound. Reduced axes may be put back by a reshape, and the mean
+may have a factor: ``n / (n - 1)`` of n numbers, as PyTorch's default has it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ LARGEST_BOUND = 1e-6
 class Deviation:
     """The root mean square of ``x`` along ``axes``; ``centred`` is that of ``x - mean(x)``.
 
-    ``epsilon`` is added to the mean; with ``summed`` it is the root of a sum, and added to that.
+    ``epsilon`` is added to the mean times ``factor``; with ``summed`` it is the root of a sum, and
+    added to that.
     """
 
     x: relax.Expr
@@ -35,6 +37,7 @@ class Deviation:
     centred: bool
     epsilon: float = 0.0
     summed: bool = False
+    factor: float = 1.0
 
     def divides(self, scope: Scope, numerator: relax.Expr) -> bool:
         """Say whether a quotient of ``numerator`` and this is a norm of ``x``."""
@@ -51,8 +54,10 @@ def is_same(a: relax.Expr, b: relax.Expr) -> bool:
 
 def mean_of(scope: Scope, operand: relax.Expr) -> tuple[relax.Expr, Axes] | None:
     """Return x and the axes of a mean that keeps them, or None."""
-    value = scope.value(operand)
-    return _reduced(value) if operator(value) == "mean" else None
+    reduction = _reduction(scope, operand)
+    if reduction is None or reduction.op != "mean" or reduction.factor != 1:
+        return None
+    return reduction.x, reduction.axes
 
 
 def centred_of(scope: Scope, operand: relax.Expr) -> tuple[relax.Expr, Axes] | None:
@@ -111,21 +116,20 @@ def _bounded(value: relax.Call, deviation: Deviation | None, power: int) -> Devi
 
 
 def _mean_square(scope: Scope, operand: relax.Expr) -> Deviation | None:
-    value = scope.value(operand)
-    if operator(value) == "variance":
-        reduced = _reduced(value)
-        return None if reduced is None else Deviation(*reduced, True)
-    if operator(value) not in ("mean", "sum"):
+    reduction = _reduction(scope, operand)
+    if reduction is None:
         return None
-    total = _reduced(value)
-    root = None if total is None else _squared(scope, total[0])
-    if total is None or root is None:
+    axes, factor = reduction.axes, reduction.factor
+    if reduction.op == "variance":
+        return Deviation(reduction.x, axes, True, factor=factor)
+    root = _squared(scope, reduction.x)
+    if root is None:
         return None
-    summed, axes = operator(value) == "sum", total[1]
+    summed = reduction.op == "sum"
     centred = centred_of(scope, root)
     if centred is not None and centred[1] == axes:
-        return Deviation(centred[0], axes, True, summed=summed)
-    return Deviation(root, axes, False, summed=summed)
+        return Deviation(centred[0], axes, True, summed=summed, factor=factor)
+    return Deviation(root, axes, False, summed=summed, factor=factor)
 
 
 def _squared(scope: Scope, operand: relax.Expr) -> relax.Expr | None:
@@ -140,12 +144,48 @@ def _squared(scope: Scope, operand: relax.Expr) -> relax.Expr | None:
     return None
 
 
-def _reduced(value: relax.Call) -> tuple[relax.Expr, Axes] | None:
-    """Return what a reduction reads, and the axes that it keeps with extent 1; None of others."""
-    if not value.attrs.keepdims or value.attrs.axis is None:
+@dataclass(frozen=True)
+class _Reduction:
+    """A reduction of ``x`` by ``op`` that keeps its axes with extent 1, times ``factor``."""
+
+    op: str
+    x: relax.Expr
+    axes: Axes
+    factor: float
+
+
+def _reduction(scope: Scope, operand: relax.Expr) -> _Reduction | None:
+    """Return the reduction that an operand is, also behind reshapes and factors; or None."""
+    value, factor = scope.value(operand), 1.0
+    while operator(value) not in ("mean", "sum", "variance"):
+        if operator(value) == "reshape":
+            value = scope.value(value.args[0])
+            continue
+        scaled = _scaled(value)
+        if scaled is None:
+            return None
+        value, factor = scope.value(scaled[0]), factor * scaled[1]
+    if value.attrs.axis is None:
         return None
-    rank = len(shape(value.args[0]))
-    return value.args[0], tuple(sorted(int(axis) % rank for axis in value.attrs.axis))
+    dims = shape(value.args[0])
+    axes = tuple(sorted(int(axis) % len(dims) for axis in value.attrs.axis))
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(dims))
+    if tuple(shape(operand)) != kept:
+        return None
+    return _Reduction(operator(value), value.args[0], axes, factor)
+
+
+def _scaled(value: relax.Expr) -> tuple[relax.Expr, float] | None:
+    """Return x and the positive number that it is multiplied by, or None."""
+    if operator(value) not in ("multiply", "divide"):
+        return None
+    swapped = operator(value) == "multiply"
+    for x, other in (value.args, reversed(value.args)) if swapped else (value.args,):
+        array = constant(other)
+        if array is not None and array.size == 1 and 0 < array.reshape(()) < np.inf:
+            number = float(array.reshape(()))
+            return x, number if swapped else 1 / number
+    return None
 
 
 def _is_number(operand: relax.Expr, wanted: float) -> bool:

@@ -89,6 +89,26 @@ def by_variance(net: Writer) -> relax.Var:
     return net.scaled(net.emit("n", relax.op.multiply(inverse, net.centred())), 12)
 
 
+def by_sample_variance(net: Writer) -> relax.Var:
+    """As torch.var is by default: of one number less."""
+    variance = net.emit("biased", relax.op.variance(net.x, [-1], keepdims=True))
+    variance = net.emit("variance", relax.op.multiply(variance, relax.const(np.float32(12 / 11))))
+    root = net.emit("root", relax.op.sqrt(net.emit("v", relax.op.add(variance, EPSILON))))
+    return net.scaled(net.emit("n", relax.op.divide(net.centred(), root)), 12)
+
+
+def reduced_first(net: Writer) -> relax.Var:
+    """As PyTorch's exporter writes torch.var: the axis is reduced, and put back at the end."""
+    d = net.centred()
+    squares = net.emit("squares", relax.op.multiply(d, d))
+    mean = net.emit("mean", relax.op.mean(squares, [-1], keepdims=False))
+    total = net.emit("total", relax.op.multiply(mean, relax.const(np.float32(12))))
+    sample = net.emit("sample", relax.op.divide(total, relax.const(np.float32(11))))
+    variance = net.emit("variance", relax.op.reshape(sample, (*ROWS[:2], 1)))
+    root = net.emit("root", relax.op.sqrt(net.emit("v", relax.op.add(variance, EPSILON))))
+    return net.scaled(net.emit("n", relax.op.divide(d, root)), 12)
+
+
 def by_power(net: Writer) -> relax.Var:
     d = net.centred()
     root = net.emit("root", relax.op.power(net.variance(d), relax.const(np.float32(0.5))))
@@ -399,6 +419,25 @@ def shifted_rows(net: Writer) -> relax.Var:
 def test_others_stay(written, expect_rewrite):
     net = Writer(ROWS)
     mod = net.module(written(net))
+    expect_rewrite(CanonicalizeNorm(), mod, mod)
+
+
+@pytest.mark.parametrize("written", [by_sample_variance, reduced_first])
+def test_the_variance_of_a_sample(written):
+    _, after = rewritten(written, ROWS)
+    ((_, call),) = dataflow.calls(after["main"])
+    assert dataflow.operator(call) == "nn.layer_norm"
+    assert abs(call.attrs.epsilon - 1e-5 * 11 / 12) < 1e-9
+
+
+def test_another_axis_than_is_put_back(expect_rewrite):
+    net = Writer((2, 5, 5))
+    d = net.centred(1)
+    squares = net.emit("squares", relax.op.multiply(d, d))
+    mean = net.emit("mean", relax.op.mean(squares, [1], keepdims=False))
+    variance = net.emit("variance", relax.op.reshape(mean, (2, 5, 1)))
+    root = net.emit("root", relax.op.sqrt(net.emit("v", relax.op.add(variance, EPSILON))))
+    mod = net.module(net.emit("y", relax.op.divide(d, root)))
     expect_rewrite(CanonicalizeNorm(), mod, mod)
 
 

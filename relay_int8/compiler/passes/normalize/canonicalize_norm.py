@@ -252,9 +252,10 @@ def _norm_of_rows(deviation: Deviation, factor: np.ndarray) -> NormCall | Declin
         return None  # TVM 0.27 cannot compile its RMSNorm where no axis is left before
     kind = "nn.layer_norm" if deviation.centred else "nn.rms_norm"
     size = math.prod(dims[axis] for axis in axes) if deviation.summed else 1
-    norm = NormCall.neutral(kind, x, axes, deviation.epsilon / size)
-    if size != 1:
-        factor = factor / np.sqrt(size)
+    scale = size * deviation.factor
+    norm = NormCall.neutral(kind, x, axes, deviation.epsilon / scale)
+    if scale != 1:
+        factor = factor / np.sqrt(scale)
     return norm.multiplied(factor) or Declined(f"its gamma {factor.shape} is not that of {dims}")
 
 

@@ -32,3 +32,14 @@ def transform_weights(size: int, count: int, parts: int, inverse: bool) -> np.nd
     imaginary = np.stack([-s, c], axis=-1)
     whole = np.stack([real, imaginary][:parts], axis=1) / (size if inverse else 1)
     return whole.reshape(size * parts, count * 2).astype(np.float32)
+
+
+def inverse_weights(size: int) -> Array:
+    """Return the matrix (2 * frequencies, size) from the parts of half a spectrum to its reals."""
+    count = size // 2 + 1
+    c, s = (wave[:count] for wave in waves(size, size))
+    twice = np.full((count, 1), 2.0)
+    twice[0] = 1
+    if size % 2 == 0:
+        twice[-1] = 1
+    return np.concatenate([c * twice, -s * twice])

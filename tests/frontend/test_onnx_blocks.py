@@ -132,12 +132,18 @@ def test_zeros_as_imaginary_part_are_not_multiplied(imaginary: float):
     assert shape(weights) == (12 if imaginary else 6, 12)
 
 
-@pytest.mark.fast
-def test_a_transform_back_to_reals_is_refused():
-    with pytest.raises(
-        UnsupportedOpError, match="a transform of 6 values along axis 1 back to reals"
-    ):
-        import_onnx(transform((2, 6, 5, 2), 1, 17, inverse=1, onesided=1))
+@pytest.mark.parametrize("length", [None, 5, 9, 14])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_half_a_spectrum_back_to_reals(length: int | None, parts: int):
+    """As PyTorch writes ``irfft``: ONNX Runtime's result, which has one part."""
+    given = [] if length is None else ["n"]
+    node = helper.make_node("DFT", ["x", *given], ["y"], axis=1, inverse=1, onesided=1)
+    dims, constants = (2, 6, 5, parts), {} if length is None else {"n": np.array(length)}
+    x = RNG.normal(size=dims).astype("float32")
+    values = x[..., 0] if parts == 1 else x[..., 0] + 1j * x[..., 1]
+    expected = np.fft.irfft(values, length, axis=1)[..., None].astype("float32")
+    proto = model([node], {"x": dims}, {"y": None}, constants, opset=17)
+    assert_close(run_relax(import_onnx(proto), x), [expected])
 
 
 @pytest.mark.parametrize("length", [4, 9])

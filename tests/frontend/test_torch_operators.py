@@ -22,15 +22,16 @@ def converted(
     name: str,
     dims: tuple[int, ...],
     then: Callable[[relax.BlockBuilder, relax.Var, relax.Expr], relax.Expr] | None = None,
+    operand: str = "self",
     **arguments: object,
 ) -> IRModule:
-    """Return a program of one operator ``aten.<name>`` of a tensor ``self``."""
+    """Return a program of one operator ``aten.<name>`` of a tensor ``operand``."""
     bb = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType(dims, "float32"))
     with bb.function("main", [x]):
         with bb.dataflow():
             step = TorchStep(
-                arguments={"self": x, **arguments},
+                arguments={operand: x, **arguments},
                 emit=lambda _, value: bb.emit(value),
                 operator=f"aten.{name}",
             )
@@ -237,3 +238,26 @@ def test_constants_may_lack_elements_but_no_extent_is_negative():
     assert constant(filled((1, 0, 4, 4), 0, "float32")).shape == (1, 0, 4, 4)
     with pytest.raises(NotImplementedError, match="extents are at least 0"):
         filled((1, -1), 0, "float32")
+
+
+@pytest.mark.parametrize("name", ["grid_sampler", "grid_sampler_3d"])
+def test_volumes_are_sampled(name):
+    """As VoxelMorph warps them: each voxel counts by its distance along each axis."""
+    dims, size = (2, 3, 4, 5, 6), (3, 2, 4)
+    x = RNG.normal(size=dims).astype("float32")
+    grid = RNG.uniform(-1.3, 1.3, (2, *size, 3)).astype("float32")
+    shares = []
+    for axis, count in enumerate(dims[2:]):
+        place = (grid[..., 2 - axis] + 1) * (count - 1) / 2
+        shares.append(np.maximum(0, 1 - np.abs(place[..., None] - np.arange(count))))
+    expected = np.einsum("ncdhw,nxyzd,nxyzh,nxyzw->ncxyz", x, *shares).astype("float32")
+    mod = converted(
+        name,
+        dims,
+        operand="input",
+        grid=relax.const(grid),
+        interpolation_mode=0,
+        padding_mode=0,
+        align_corners=True,
+    )
+    assert_close(run_relax(mod, x), [expected])

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.fourier import Array, waves
+from relay_int8.frontend.fourier import Array, inverse_weights, waves
 from relay_int8.frontend.torch.step import ComplexTensor, Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import constant, shape
 
@@ -76,23 +76,12 @@ def _transformed(
     return ComplexTensor(*(step.emit("part", _times(step, joined, axis, w)) for w in weights))
 
 
-def _inverse_weights(size: int) -> Array:
-    """Return the matrix (2 * frequencies, size) from the parts of half a spectrum to its reals."""
-    count = size // 2 + 1
-    c, s = (wave[:count] for wave in waves(size, size))
-    twice = np.full((count, 1), 2.0)
-    twice[0] = 1
-    if size % 2 == 0:
-        twice[-1] = 1
-    return np.concatenate([c * twice, -s * twice])
-
-
 def _to_reals(step: TorchStep, x: ComplexTensor, axis: int, size: int, norm: str) -> relax.Expr:
     """Return the ``size`` reals whose first frequencies are given; the others mirror them."""
     count = size // 2 + 1
     parts = [_cut(step, part, axis, count) for part in (x.real, x.imaginary)]
     read = shape(parts[0])[axis]
-    halves = np.split(_inverse_weights(size) * _factor(norm, size), 2)
+    halves = np.split(inverse_weights(size) * _factor(norm, size), 2)
     joined = step.emit("parts", relax.op.concat(parts, axis))
     return _times(step, joined, axis, np.concatenate([half[:read] for half in halves]))
 
@@ -208,7 +197,7 @@ def _frames_joined(step: TorchStep) -> Result:
         raise NotImplementedError("frames of complex numbers")
     window = _window(step, length)
     norm = "by_root" if step.arguments.get("normalized") else "by_size"
-    kernel = _inverse_weights(length) * _factor(norm, length) * window
+    kernel = inverse_weights(length) * _factor(norm, length) * window
     envelope = np.zeros(length + hop * (frames - 1))
     for frame in range(frames):
         envelope[frame * hop :][:length] += window**2

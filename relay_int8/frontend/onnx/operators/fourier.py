@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.fourier import transform_weights
+from relay_int8.frontend.fourier import inverse_weights, transform_weights
 from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
 from relay_int8.graph.dataflow import arguments, constant, operator, shape
 
@@ -22,7 +22,7 @@ def dft(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> re
     The last axis of operand and result is that of real and imaginary part; a real operand has the
     first alone. So does one whose imaginary part is written as zeros: what reads the real one is a
     dense layer then, and has half of the products. A longer transform reads zeros behind the axis,
-    a shorter one a part of it.
+    a shorter one a part of it. Half of a spectrum (``inverse`` and ``onesided``) gives reals.
     """
     x, length, given = (*inputs, None, None)[:3]
     x = _real_part(bb, x)
@@ -32,25 +32,29 @@ def dft(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> re
         axis = int(attributes.get("axis", 1))
     dims, inverse = shape(x), bool(attributes.get("inverse", 0))
     rank, axis = len(dims), axis % len(dims)
-    size = dims[axis]
-    wanted = size if length is None else known_integers(length, "its length is")[0]
-    onesided = bool(attributes.get("onesided", 0))
-    if (inverse and onesided) or axis == rank - 1:
-        raise NotImplementedError(
-            f"a transform of {size} values along axis {axis}"
-            f"{' back to reals' if inverse and onesided else ''}"
-        )
-    read = min(size, wanted)
+    size, onesided = dims[axis], bool(attributes.get("onesided", 0))
+    back = inverse and onesided
+    if axis == rank - 1:
+        raise NotImplementedError(f"a transform of {size} values along axis {axis}")
+    default = 2 * (size - 1) if back else size
+    wanted = default if length is None else known_integers(length, "its length is")[0]
+    read = min(size, wanted // 2 + 1 if back else wanted)
     if read < size:
         x = bb.emit(relax.op.strided_slice(x, [axis], [0], [read]))
     order = [i for i in range(rank - 1) if i != axis] + [axis, rank - 1]
     turned = bb.emit(relax.op.permute_dims(x, order))
     outer = [dims[i] for i in order[:-2]]
     flat = bb.emit(relax.op.reshape(turned, (*outer, read * dims[-1])))
-    count = wanted // 2 + 1 if onesided else wanted
-    weights = transform_weights(wanted, count, dims[-1], inverse)[: read * dims[-1]]
-    product = bb.emit(relax.op.matmul(flat, relax.const(weights)))
-    parts = bb.emit(relax.op.reshape(product, (*outer, count, 2)))
+    if back:
+        halves = np.split(inverse_weights(wanted) / wanted, 2)[: dims[-1]]
+        weights = np.stack([half[:read] for half in halves], axis=1).reshape(-1, wanted)
+        outcome = (wanted, 1)
+    else:
+        count = wanted // 2 + 1 if onesided else wanted
+        weights = transform_weights(wanted, count, dims[-1], inverse)[: read * dims[-1]]
+        outcome = (count, 2)
+    product = bb.emit(relax.op.matmul(flat, relax.const(weights.astype(np.float32))))
+    parts = bb.emit(relax.op.reshape(product, (*outer, *outcome)))
     return relax.op.permute_dims(parts, [order.index(i) for i in range(rank)])
 
 

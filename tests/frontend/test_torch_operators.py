@@ -237,3 +237,25 @@ def test_constants_may_lack_elements_but_no_extent_is_negative():
     assert constant(filled((1, 0, 4, 4), 0, "float32")).shape == (1, 0, 4, 4)
     with pytest.raises(NotImplementedError, match="extents are at least 0"):
         filled((1, -1), 0, "float32")
+
+
+@pytest.mark.parametrize("kind", ["int64", "int8", "uint8"])
+def test_quotients_of_whole_numbers_are_rounded_towards_zero(kind):
+    """As networks of sound divide lengths by strides."""
+    a = np.array([7, -7, 6, 0, 100], "int64").astype(kind)
+    b = np.array([2, 2, -3, 5, 7], "int64").astype(kind)
+    operands = {"self": relax.const(a, kind), "other": relax.const(b, kind)}
+    mod = converted("div", (1,), rounding_mode="trunc", **operands)
+    (found,) = run_relax(mod, np.zeros(1, "float32"))
+    np.testing.assert_array_equal(found, np.trunc(a / b).astype(kind))
+
+
+def test_indices_of_what_a_constant_holds():
+    mask = relax.const(np.array([[True, False, True], [False, True, False]]))
+    (found,) = run_relax(converted("nonzero", (1,), self=mask), np.zeros(1, "float32"))
+    np.testing.assert_array_equal(found, [[0, 0], [0, 2], [1, 1]])
+
+
+def test_indices_of_what_an_input_holds_are_refused():
+    with pytest.raises(NotImplementedError, match=r"values of the input.*torch\.where"):
+        converted("nonzero", (2, 3))

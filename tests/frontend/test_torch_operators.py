@@ -259,3 +259,15 @@ def test_indices_of_what_a_constant_holds():
 def test_indices_of_what_an_input_holds_are_refused():
     with pytest.raises(NotImplementedError, match=r"values of the input.*torch\.where"):
         converted("nonzero", (2, 3))
+
+
+def test_parts_are_shortened_to_a_length():
+    """As EEGNet bounds its weights; a part that is shorter stays."""
+    x = np.array([[[3, 4]], [[0.3, 0.4]]], "float32")
+    mod = converted("renorm", x.shape, p=2, dim=0, maxnorm=1.0)
+    assert_close(run_relax(mod, x), [np.array([[[0.6, 0.8]], [[0.3, 0.4]]], "float32")])
+
+
+def test_lengths_of_other_norms_are_refused():
+    with pytest.raises(NotImplementedError, match=r"norm 1\.0; only 2 is read"):
+        converted("renorm", (2, 3), p=1, dim=0, maxnorm=1.0)

@@ -117,13 +117,20 @@ MOVES: dict[str, Function] = {
 
 
 def folded(value: relax.Expr, weights: Collection[relax.Expr] = ()) -> relax.Expr | None:
-    """Return a call's result as a constant; None where it reads a tensor or one of ``weights``."""
+    """Return a call's result as a constant; None where it reads a tensor or one of ``weights``.
+
+    What is computed of a tensor without elements has none either, and so is known.
+    """
     if not isinstance(value, relax.Call):
         return None
     op = operator(value)
     operands = [a for a in arguments(value) if isinstance(a.ty, relax.TensorType)]
     arrays = [constant(a) for a in operands]
     known = op in ELEMENTWISE or op in REDUCTIONS or op in RESHAPES or op in MOVES
+    if known and any(0 in shape(operand) for operand in operands):
+        empty = relax.BlockBuilder().normalize(value)
+        if 0 in shape(empty):
+            return relax.const(np.zeros(shape(empty), dtype(empty)), dtype(empty))
     if not arrays or not known or any(a is None for a in arrays):
         return None
     if any(operand in weights and 0 not in shape(operand) for operand in operands):

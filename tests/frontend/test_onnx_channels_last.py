@@ -102,12 +102,16 @@ def test_integers_of_onnx_runtimes_layout():
         assert np.abs(a.astype(int) - b).max() <= 1
 
 
+@pytest.mark.parametrize("region", ["", "r"])
 @pytest.mark.parametrize("sizes", [False, True])
-def test_an_image_is_resized_with_its_channels_last(sizes):
+def test_an_image_is_resized_with_its_channels_last(sizes, region):
+    """A region of interest, as jax2onnx writes it, is not read in this mode."""
     x = f32(1, 4, 5, 6)
     given = (
         {"sizes": np.array([1, 8, 10, 6])} if sizes else {"k": np.array([1, 2, 2, 1], "float32")}
     )
-    node = helper.make_node("Resize", ["x", "", *([""] * sizes), *given], ["y"], mode="linear")
-    proto = model([node], {"x": x.shape}, {"y": None}, given)
+    inputs = ["x", region, *([""] * sizes), *given]
+    node = helper.make_node("Resize", inputs, ["y"], mode="linear")
+    weights = {**given, "r": np.zeros(0, "float32")}
+    proto = model([node], {"x": x.shape}, {"y": None}, weights)
     assert_close(run_fast(import_onnx(proto), x), run_onnx(proto, x))

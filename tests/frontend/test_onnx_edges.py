@@ -263,6 +263,15 @@ REFUSED = {
         {"y": "float32"},
         r"node drop \(Dropout\) of opset 20.*by chance",
     ),
+    "choice": (
+        [
+            node("ReduceMax", ["x"], ["m"], keepdims=0),
+            node("Cast", ["m"], ["trains"], to=9),
+            node("Dropout", ["x", "", "trains"], ["y"], "drop"),
+        ],
+        {"y": "float32"},
+        r"node drop \(Dropout\) of opset 20.*inputs.*ImportOptions\(values=",
+    ),
     "indices": (
         [node("GlobalMaxPool", ["x"], ["y", "places"], "pool")],
         {"y": "float32", "places": "int64"},

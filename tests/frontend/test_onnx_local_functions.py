@@ -104,6 +104,15 @@ def test_a_function_of_an_older_opset():
     assert_close(run_relax(import_onnx(proto), X), [X.mean(axis=1, keepdims=True)])
 
 
+def test_versions_of_a_functions_domain_differ():
+    """jax2onnx gives it 1 in the model and the opset's number in the functions."""
+    functions = [dense(), nested()]
+    for written in functions:
+        written.opset_import[1].version = 17
+    proto = with_functions([call("Residual", ["x", "w"], "out")], functions)
+    assert_close(run_relax(import_onnx(proto), X), run_onnx(proto, X))
+
+
 def test_a_call_leaves_operands_and_results_out():
     """ONNX infers no shapes then, and ONNX Runtime refuses it."""
     proto = with_functions([call("Both", ["x", ""], "h"), call("Both", ["h"], "out")], [both()])

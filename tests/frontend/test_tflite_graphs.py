@@ -10,7 +10,7 @@ from relay_int8.graph.dataflow import calls, is_quantized, operator, results, sh
 from relay_int8.quantization.adopt import adopt
 from tests.adopted_networks import run_on
 from tests.mxnet_models import run_fast
-from tests.tflite_models import TfliteModel, run_interpreter, schema, set_scale
+from tests.tflite_models import TYPES, TfliteModel, run_interpreter, schema, set_scale
 from tests.x86_targets import FASTEST
 
 
@@ -36,6 +36,18 @@ def compared(net: TfliteModel, tmp_path, count: int = 1) -> None:
     assert len(found) == len(expected) == count
     for y, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-5)
+
+
+def test_a_constant_result(tmp_path):
+    """The shape of an input, which is known."""
+    net = TfliteModel()
+    x = net.input("x", (1, 4))
+    sizes = net.op("SHAPE", x, options="ShapeOptions", outType=TYPES["int32"], dtype="int32")
+    file = tmp_path / "sizes.tflite"
+    file.write_bytes(net.finish(net.dense(x, 3, 4), sizes).written())
+    run = relay_int8.float_network(relay_int8.load_model(file))
+    _, found = run({"x": np.ones((1, 4), "float32")}).values()
+    np.testing.assert_array_equal(found, [1, 4])
 
 
 def loop(bound: int) -> TfliteModel:

@@ -261,3 +261,37 @@ def test_volumes_are_sampled(name):
         align_corners=True,
     )
     assert_close(run_relax(mod, x), [expected])
+
+
+@pytest.mark.parametrize("kind", ["int64", "int8", "uint8"])
+def test_quotients_of_whole_numbers_are_rounded_towards_zero(kind):
+    """As networks of sound divide lengths by strides."""
+    a = np.array([7, -7, 6, 0, 100], "int64").astype(kind)
+    b = np.array([2, 2, -3, 5, 7], "int64").astype(kind)
+    operands = {"self": relax.const(a, kind), "other": relax.const(b, kind)}
+    mod = converted("div", (1,), rounding_mode="trunc", **operands)
+    (found,) = run_relax(mod, np.zeros(1, "float32"))
+    np.testing.assert_array_equal(found, np.trunc(a / b).astype(kind))
+
+
+def test_indices_of_what_a_constant_holds():
+    mask = relax.const(np.array([[True, False, True], [False, True, False]]))
+    (found,) = run_relax(converted("nonzero", (1,), self=mask), np.zeros(1, "float32"))
+    np.testing.assert_array_equal(found, [[0, 0], [0, 2], [1, 1]])
+
+
+def test_indices_of_what_an_input_holds_are_refused():
+    with pytest.raises(NotImplementedError, match=r"values of the input.*torch\.where"):
+        converted("nonzero", (2, 3))
+
+
+def test_parts_are_shortened_to_a_length():
+    """As EEGNet bounds its weights; a part that is shorter stays."""
+    x = np.array([[[3, 4]], [[0.3, 0.4]]], "float32")
+    mod = converted("renorm", x.shape, p=2, dim=0, maxnorm=1.0)
+    assert_close(run_relax(mod, x), [np.array([[[0.6, 0.8]], [[0.3, 0.4]]], "float32")])
+
+
+def test_lengths_of_other_norms_are_refused():
+    with pytest.raises(NotImplementedError, match=r"norm 1\.0; only 2 is read"):
+        converted("renorm", (2, 3), p=1, dim=0, maxnorm=1.0)

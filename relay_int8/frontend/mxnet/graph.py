@@ -9,6 +9,7 @@ import numpy as np
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.constant_results import keep_constant_results
 from relay_int8.frontend.folding import folded
 from relay_int8.frontend.importing import (
     ImportWriter,
@@ -62,7 +63,8 @@ class MxnetImporter:
             values = [self._variable(node)] if node.op == VARIABLE else self._converted(node)
             self._values.update({(index, output): value for output, value in enumerate(values)})
         check_inputs(self._params)
-        return self._writer.finish(self._params, [self._output(entry) for entry in self._heads])
+        outputs = [self._output(entry) for entry in self._heads]
+        return keep_constant_results(self._writer.finish(self._params, outputs))
 
     def _needed(self) -> list[int]:
         """Return the nodes that the results depend on, in order; labels are none of them."""

@@ -12,6 +12,7 @@ from tvm import IRModule, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.constant_results import keep_constant_results
 from relay_int8.frontend.importing import CONVERTER_ERRORS, cut_option
 from relay_int8.frontend.onnx.control_flow import ControlFlow
 from relay_int8.frontend.onnx.node_form import misfit, title_of
@@ -26,7 +27,6 @@ from relay_int8.frontend.onnx.operators.constant_nodes import (
 from relay_int8.frontend.onnx.operators.sequences import SEQUENCES, converted, is_list
 from relay_int8.graph.dataflow import (
     FunctionWriter,
-    arguments,
     calls,
     constant,
     dtype,
@@ -235,39 +235,10 @@ class NamedImporter(ControlFlow):
             names[var] = self._names.get(var, f"{owner}/{operator(value).split('.')[-1]}")
         writer = FunctionWriter(mod)
         written: dict[relax.Var, relax.Expr] = {}
-        computed = _computed(func)
-        constants = list(dict.fromkeys(var for var in results(func) if var not in computed))
         for var, value in calls(func):
-            name = f"{names[var]}/constant" if var in constants else names[var]
-            written[var] = writer.emit(name, substitute(value, written))
-        for var in constants:
-            written[var] = _as_if_computed(writer, func.params[0], written[var], names[var])
+            written[var] = writer.emit(names[var], substitute(value, written))
         outputs = [written.get(var, var) for var in results(func)]
-        return writer.finish(list(func.params), outputs)
-
-
-def _computed(func: relax.Function) -> set[relax.Var]:
-    """Return the inputs of a function, and all that is computed of them."""
-    computed = set(func.params)
-    for var, value in calls(func):
-        if any(argument in computed for argument in arguments(value)):
-            computed.add(var)
-    return computed
-
-
-def _as_if_computed(writer: FunctionWriter, x: relax.Var, value: relax.Var, name: str) -> relax.Var:
-    """Return a constant as what a comparison of an input chooses, whatever its outcome.
-
-    Passes take what no input goes into for a weight, and fold it away; so would an output be.
-    """
-    axes = list(range(len(shape(x))))
-    if axes:
-        x = writer.emit(
-            f"{name}/first", relax.op.strided_slice(x, axes, [0] * len(axes), [1] * len(axes))
-        )
-    x = writer.emit(f"{name}/scalar", relax.op.reshape(x, (1,) * len(shape(value))))
-    outcome = writer.emit(f"{name}/outcome", relax.op.equal(x, x))
-    return writer.emit(name, relax.op.where(outcome, value, value))
+        return keep_constant_results(writer.finish(list(func.params), outputs))
 
 
 def _check_type(value: relax.Expr) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.frontend.constant_results import keep_constant_results
 from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import ImportWriter
 from relay_int8.frontend.options import Shapes
@@ -78,7 +79,8 @@ class TfliteImporter:
         ]
         outputs += [self._next(state, values[state.name]) for state in self._states]
         give_notice(self._states)
-        return self._writer.finish([param for param, _ in (*inputs, *states.values())], outputs)
+        params = [param for param, _ in (*inputs, *states.values())]
+        return keep_constant_results(self._writer.finish(params, outputs))
 
     def _input(self, tensor: TfliteTensor) -> tuple[relax.Var, Held]:
         """Return a parameter, and the real numbers that it stands for."""

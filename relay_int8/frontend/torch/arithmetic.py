@@ -46,9 +46,20 @@ def _divide(step: TorchStep) -> Result:
         raise NotImplementedError("division by a constant zero")
     if mode is None:
         return relax.op.divide(a, b)
-    if mode != "trunc" or dtype(step.x) != dtype(a):
-        raise NotImplementedError(f"division of {dtype(step.x)} that rounds ({mode})")
+    whole, by = promoted(step, "self", "other")
+    if not dtype(whole).startswith("float"):
+        return _truncated(step, whole, by)
     return relax.op.trunc(step.emit("quotient", relax.op.divide(a, b)))
+
+
+def _truncated(step: TorchStep, a: relax.Expr, b: relax.Expr) -> relax.Expr:
+    """Return the quotient of whole numbers, rounded towards zero."""
+    if dtype(a).startswith("uint"):
+        return relax.op.floor_divide(a, b)
+    sizes = [step.emit(name, relax.op.abs(x)) for name, x in (("dividend", a), ("divisor", b))]
+    signs = [step.emit(f"sign{i}", relax.op.sign(x)) for i, x in enumerate((a, b))]
+    quotient = step.emit("quotient", relax.op.floor_divide(*sizes))
+    return relax.op.multiply(quotient, step.emit("sign", relax.op.multiply(*signs)))
 
 
 def _floor_divide(step: TorchStep) -> Result:

@@ -11,6 +11,7 @@ import numpy as np
 from tvm import IRModule, relax
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.constant_results import keep_constant_results
 from relay_int8.frontend.extents import fixed_batch, input_shapes
 from relay_int8.frontend.folding import folded
 from relay_int8.frontend.importing import (
@@ -76,7 +77,7 @@ class TorchImporter:
                 "run begins with what the file holds; give it as an input and an output to keep it"
             )
         mod = self._writer.finish(params, self._outputs())
-        return share_equal(relax.transform.DeadCodeElimination()(mod))
+        return keep_constant_results(share_equal(relax.transform.DeadCodeElimination()(mod)))
 
     def _needed(self) -> list[ProgramNode]:
         """Return the nodes that the results depend on, in order; those in place always count."""

@@ -137,6 +137,16 @@ def _indices(step: TorchStep) -> list[relax.Expr | None]:
     return indices
 
 
+def _nonzero(step: TorchStep) -> Result:
+    """Return the indices of what is not zero, of constants: as many rows as there are."""
+    array = constant(step.x)
+    if array is None:
+        raise NotImplementedError(
+            "how large its result is depends on values of the input: write it with torch.where"
+        )
+    return relax.const(np.argwhere(array), "int64")
+
+
 def _roll(step: TorchStep) -> Result:
     """Move along axes, what leaves at one end enters at the other; all elements without axes."""
     shifts, dims = step.integers("shifts"), step.integers("dims", [])
@@ -301,6 +311,7 @@ INDEXING: dict[str, Converter] = {
     "index": _index,
     "index_put": _index_put,
     "index_select": _index_select,
+    "nonzero": _nonzero,
     "roll": _roll,
     "select_scatter": _select_scatter,
     "slice_scatter": _slice_scatter,

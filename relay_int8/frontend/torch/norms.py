@@ -97,6 +97,21 @@ def _weight_norm(step: TorchStep) -> Result:
     return relax.op.multiply(v, factor)
 
 
+def _renorm(step: TorchStep) -> Result:
+    """Shorten parts along an axis to a length, as constraints of weights do; 1e-7 is PyTorch's."""
+    if step.real("p") != 2.0:
+        raise NotImplementedError(f"lengths of norm {step.real('p')}; only 2 is read")
+    axis, longest = step.axis("dim"), step.real("maxnorm")
+    rest = [other for other in range(step.rank) if other != axis]
+    squares = step.emit("squares", relax.op.square(step.x))
+    power = step.emit("power", relax.op.sum(squares, axis=rest, keepdims=True))
+    length = step.emit("length", relax.op.sqrt(power))
+    padded = step.emit("padded", relax.op.add(length, step.number(1e-7)))
+    factor = step.emit("factor", relax.op.divide(step.number(longest), padded))
+    shrunk = step.emit("shrunk", relax.op.minimum(factor, step.number(1.0)))
+    return relax.op.multiply(step.x, shrunk)
+
+
 def _layer_norm_with_statistics(step: TorchStep) -> Result:
     """Return the first result of three: statistics are for training and are not computed."""
     return [_layer_norm(step)]
@@ -130,5 +145,6 @@ NORMS: dict[str, Converter] = {
     "layer_norm": _layer_norm,
     "native_group_norm": _group_norm_with_statistics,
     "native_layer_norm": _layer_norm_with_statistics,
+    "renorm": _renorm,
     "rms_norm": _rms_norm,
 }

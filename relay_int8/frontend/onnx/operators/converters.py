@@ -165,7 +165,12 @@ def _dropout(_: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any
     x, ratio, training = (*inputs, None, None)[:3]
     is_training = False if training is None else constant(training)
     drops = True if ratio is None else constant(ratio)
-    if is_training is None or (np.any(is_training) and (drops is None or np.any(drops))):
+    if is_training is None:
+        raise NotImplementedError(
+            "inputs of the network say whether it drops elements by chance (training_mode); give "
+            'them values, as by ImportOptions(values={"deterministic": 1})'
+        )
+    if np.any(is_training) and (drops is None or np.any(drops)):
         raise NotImplementedError(
             "it drops elements by chance (training_mode): export the model in evaluation mode"
         )

@@ -51,17 +51,18 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
         )
     axes = [int(axis) % len(x_shape) for axis in given.pop("axes", range(len(x_shape)))]
     wanted = _sizes(x_shape, axes, scales, sizes)
-    if _is_channels_last(x_shape, wanted, axes) and roi is None:
+    mode = given.get("coordinate_transformation_mode", b"half_pixel").decode()
+    crops = mode == "tf_crop_and_resize"  # other modes ignore a region of interest
+    if _is_channels_last(x_shape, wanted, axes) and not crops:
         return _turned(bb, x, [_channels_first(extents) for extents in (scales, sizes)], attributes)
     if wanted[:2] != list(x_shape[:2]):
         raise NotImplementedError(f"it resizes {list(x_shape)} to {wanted}, batch or channels too")
-    mode = given.get("coordinate_transformation_mode", b"half_pixel").decode()
     if len(wanted) == VOLUME:
         _refuse_volume(given.get("mode", b"nearest").decode(), mode, antialias=antialias)
     if mode == "align_corners" and (pixel := aligned_pixel(x, wanted[2:])) is not None:
         return pixel
     factors = None if scales is None else constant(scales)
-    if factors is not None and factors.size and mode != "tf_crop_and_resize":
+    if factors is not None and factors.size and not crops:
         exact = np.asarray([x_shape[axis] for axis in axes]) * factors.astype("float64")
         if not np.allclose(exact, np.rint(exact), rtol=0, atol=1e-3):
             raise NotImplementedError(
@@ -73,7 +74,7 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
         given |= _nearest(given, x_shape, wanted)
     if antialias:
         return _without_aliases(bb, x, wanted, given)
-    roi = _whole_roi(roi, axes, len(x_shape)) if mode == "tf_crop_and_resize" else None
+    roi = _whole_roi(roi, axes, len(x_shape)) if crops else None
     if len(wanted) != SEQUENCE:
         return _resized(bb, x, roi, wanted, given)
     if mode in WITHOUT_SCALE:

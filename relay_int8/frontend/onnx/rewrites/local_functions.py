@@ -7,6 +7,7 @@ model, which its graph calls as an operator of a domain of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import onnx
 from onnx import inliner, shape_inference
@@ -35,6 +36,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     outlined, weights = outline(model)
     _write_defaults(outlined)
+    _align_versions(outlined)
     try:
         inlined = inliner.inline_local_functions(_typed(outlined), convert_version=True)
     except INLINER_ERRORS as err:
@@ -65,6 +67,17 @@ def _write_defaults(model: onnx.ModelProto) -> None:
             given = {attribute.name for attribute in node.attribute}
             missing = defaults.get((node.domain, node.op_type), ())
             node.attribute.extend(default for default in missing if default.name not in given)
+
+
+def _align_versions(model: onnx.ModelProto) -> None:
+    """Give the domains of functions one version everywhere.
+
+    ONNX leaves a function as it is where model and function disagree; jax2onnx writes 1 and 23.
+    """
+    domains = {function.domain for function in model.functions}
+    for opset in chain(model.opset_import, *(f.opset_import for f in model.functions)):
+        if opset.domain in domains:
+            opset.version = 1
 
 
 def _nodes(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

@@ -1,0 +1,36 @@
+"""Results that no input goes into are results all the same."""
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from relay_int8.api.float_network import compiled_network
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.frontend.constant_results import keep_constant_results
+from relay_int8.graph.dataflow import FunctionWriter, results
+
+pytestmark = pytest.mark.fast
+X = np.array([[1, -2, np.nan]], "float32")
+LENGTHS = np.array([40, 7])
+
+
+def written(with_lengths: bool):
+    """Return a module that gives relu(x), and lengths as an encoder of sound gives them."""
+    x = relax.Var("x", relax.TensorType(X.shape, "float32"))
+    writer = FunctionWriter()
+    outputs = [writer.emit("y", relax.op.nn.relu(x))]
+    if with_lengths:
+        outputs.append(writer.emit("lengths", relax.const(LENGTHS, "int64")))
+    return writer.finish([x], outputs)
+
+
+def test_a_constant_result_stays_a_result():
+    mod = keep_constant_results(written(with_lengths=True))
+    assert [str(var.name) for var in results(mod["main"])] == ["y", "lengths"]
+    run = compiled_network(normalize()(mod))
+    np.testing.assert_array_equal(run({"x": X})["lengths"], LENGTHS)
+
+
+def test_a_module_without_them_is_left_alone():
+    mod = written(with_lengths=False)
+    assert keep_constant_results(mod) is mod

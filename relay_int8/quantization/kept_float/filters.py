@@ -52,7 +52,7 @@ def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
         times = _magnified(group, plan, table)
         if times > MOST:
             refused[group.name] = magnified("its input", "its result", times, MOST)
-            if function.name in integer and not function.is_layer:
+            if function.name in integer:
                 refused[function.name] = f"{group.name} reads it, and {refused[group.name]}"
     return refused
 

@@ -2,15 +2,15 @@
 
 Such a layer has a weight scale for each channel that it reads, so that a factor costs nothing
 there, and the tensor's one scale serves all channels alike. What the producer writes is
-multiplied, the reader's weights are divided: the float network computes the same up to rounding,
-the integers of all weights stay as they were; multipliers differ, and what is rounded after them.
-Behind a clip (ReLU6) that holds for images whose channels are not larger than in calibration.
+multiplied, by its weights or, where it ends in a function such as swish, behind that; the reader's
+weights are divided. The float network computes the same up to rounding, the integers of all weights
+stay as they were; multipliers differ, and what is rounded after them. Behind a clip (ReLU6) that holds for images whose channels are not larger than in calibration.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,10 @@ from tvm import IRModule
 from relay_int8.calibration.channels import Factors, ScalableChannels
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.compiler.passes.qdq.scale_norms import ScaleNorms
+from relay_int8.compiler.passes.qdq.scale_results import ScaleResults
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
+from relay_int8.graph.group import Smooth
 from relay_int8.graph.norm_readers import find_norm_readers
 from relay_int8.graph.plan import Plan
 from relay_int8.messages import few
@@ -47,7 +49,7 @@ def scalable_channels(
         return ()
     wanted = set(plan.calibrated)
     scalable = []
-    for chain in _depthwise_chains(mod).values():
+    for chain in _depthwise_chains(mod, plan.additions).values():
         tensors = {name: part for name, part in chain.tensors.items() if name in wanted}
         if chain.name in tensors:
             scalable.append(
@@ -62,7 +64,10 @@ def scalable_channels(
 
 
 def depthwise_factors(
-    mod: IRModule, maxima: Mapping[str, npt.NDArray[np.float32]], images: int
+    mod: IRModule,
+    maxima: Mapping[str, npt.NDArray[np.float32]],
+    images: int,
+    separate: Collection[str] = (),
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Return the factors of every tensor that depthwise layers alone read.
 
@@ -74,10 +79,12 @@ def depthwise_factors(
         Tensor -> (channels,): the largest magnitude of each channel.
     images
         Of how many images.
+    separate
+        Functions that no layer before them computes.
     """
     return {
         name: equal_range_factors(maxima[name], chain.bounds, images * _positions(chain))
-        for name, chain in _depthwise_chains(mod).items()
+        for name, chain in _depthwise_chains(mod, separate).items()
     }
 
 
@@ -110,6 +117,7 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
     of_norms = {name: each for name, each in factors.items() if name in norms}
     weights: dict[str, npt.NDArray[np.float32]] = {}
     biases: dict[str, npt.NDArray[np.float32]] = {}
+    results: dict[str, npt.NDArray[np.float32]] = {}
     for name, each in factors.items():
         if name in norms:
             continue
@@ -117,6 +125,9 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
         parts = np.split(each, np.cumsum(chain.sizes)[:-1])
         for layer, part in zip(chain.producers, parts, strict=True):
             assert layer.weight is not None
+            if isinstance(layer.activation, Smooth):
+                results[layer.name] = linear_of(layer).addend(part)
+                continue
             axis = linear_of(layer).weight_axis
             w = weights.get(layer.name, layer.weight.values)
             weights[layer.name] = np.moveaxis(np.moveaxis(w, axis, -1) * part, -1, axis)
@@ -126,13 +137,14 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
             assert reader.weight is not None
             w = weights.get(reader.name, reader.weight.values)
             weights[reader.name] = linear_of(reader).divided_by_input(reader, w, each)
-    replaced = [ReplaceWeights(weights, biases), ScaleNorms(of_norms)]
+    replaced = [ReplaceWeights(weights, biases), ScaleNorms(of_norms), ScaleResults(results)]
     result: IRModule = tvm.transform.Sequential(replaced)(mod)
     return result
 
 
-def _depthwise_chains(mod: IRModule) -> dict[str, Chain]:
-    return {chain.name: chain for chain in find_chains(mod["main"]) if chain.is_depthwise}
+def _depthwise_chains(mod: IRModule, separate: Collection[str] = ()) -> dict[str, Chain]:
+    chains = find_chains(mod["main"], separate)
+    return {chain.name: chain for chain in chains if chain.is_depthwise}
 
 
 def _positions(chain: Chain) -> int:

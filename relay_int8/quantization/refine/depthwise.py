@@ -23,11 +23,11 @@ from relay_int8.compiler.passes.qdq.scale_norms import ScaleNorms
 from relay_int8.compiler.passes.qdq.scale_results import ScaleResults
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import Smooth
+from relay_int8.graph.group import Group, Smooth
 from relay_int8.graph.norm_readers import find_norm_readers
 from relay_int8.graph.plan import Plan
 from relay_int8.messages import few
-from relay_int8.numerics.equalization import equal_range_factors
+from relay_int8.numerics.equalization import equal_range_factors, needed_factors
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.chains import Chain, find_chains
@@ -58,6 +58,7 @@ def scalable_channels(
                     bounds=chain.bounds,
                     positions=_positions(chain),
                     tensors=tensors,
+                    gains=_gains(chain),
                 )
             )
     return (*scalable, *scalable_pointwise(mod, plan), *scalable_norms(mod, plan))
@@ -76,16 +77,20 @@ def depthwise_factors(
     mod
         Normalized float module.
     maxima
-        Tensor -> (channels,): the largest magnitude of each channel.
+        Tensor -> (channels,): the largest magnitude of each channel; of what depthwise layers
+        write, too.
     images
         Of how many images.
     separate
         Functions that no layer before them computes.
     """
-    return {
-        name: equal_range_factors(maxima[name], chain.bounds, images * _positions(chain))
-        for name, chain in _depthwise_chains(mod, separate).items()
-    }
+    chosen = {}
+    for name, chain in _depthwise_chains(mod, separate).items():
+        factors = equal_range_factors(maxima[name], chain.bounds, images * _positions(chain))
+        results = {reader: maxima[reader].max() for reader in _gains(chain)}
+        needed = needed_factors(maxima[name].max(), _gains(chain), results)
+        chosen[name] = np.minimum(factors, needed).astype(np.float32)
+    return chosen
 
 
 def with_factors(mod: IRModule, factors: Factors) -> IRModule:
@@ -145,6 +150,24 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
 def _depthwise_chains(mod: IRModule, separate: Collection[str] = ()) -> dict[str, Chain]:
     chains = find_chains(mod["main"], separate)
     return {chain.name: chain for chain in chains if chain.is_depthwise}
+
+
+def _gains(chain: Chain) -> dict[str, npt.NDArray[np.float64]]:
+    """Return what readers multiply errors of the channels by, where these need not fill the range.
+
+    Behind a function most channels of trained networks are close to zero on most images, and far
+    larger on others: a channel grows only as far as it gains by it.
+    """
+    if not chain.passes_functions:
+        return {}
+    return {reader.name: _root_sums(reader) for reader in chain.readers}
+
+
+def _root_sums(reader: Group) -> npt.NDArray[np.float64]:
+    """Return (channels,): the root of the sum of squares of the weights that read each channel."""
+    assert reader.weight is not None
+    w = linear_of(reader).by_input(reader, reader.weight.values)
+    return np.sqrt(np.square(w, dtype=np.float64).sum(axis=1))
 
 
 def _positions(chain: Chain) -> int:

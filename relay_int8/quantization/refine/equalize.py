@@ -91,8 +91,8 @@ def equalized_by(
 
 
 def channel_maxima(network: NumpyNetwork, data: Iterable[Image]) -> dict[str, Array]:
-    """Return of every chain's tensor (channels,): the largest magnitude of each channel."""
-    names = {chain.name for chain in find_chains(network.mod["main"])}
+    """Return (channels,): the largest magnitudes of each channel, of what chains have and give."""
+    names = _observed(network)
 
     def _maxima(images: Arrays) -> dict[str, Array]:
         return _largest(network, names, network.run(images, keep=names.__contains__))
@@ -102,8 +102,15 @@ def channel_maxima(network: NumpyNetwork, data: Iterable[Image]) -> dict[str, Ar
 
 def maxima_of(network: NumpyNetwork, stacks: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
     """Return :func:`channel_maxima` of tensors that are known, a stack of images at a time."""
-    names = {chain.name for chain in find_chains(network.mod["main"])}
+    names = _observed(network)
     return _merged(_largest(network, names, tensors) for tensors in stacks)
+
+
+def _observed(network: NumpyNetwork) -> set[str]:
+    """Return the tensors of all chains, and what depthwise layers write that read these."""
+    chains = find_chains(network.mod["main"])
+    read = {reader.name for chain in chains if chain.is_depthwise for reader in chain.readers}
+    return read.union(chain.name for chain in chains)
 
 
 def _largest(

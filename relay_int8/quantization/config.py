@@ -15,7 +15,7 @@ Equalization = Literal["none", "depthwise", "cross-layer", "smooth"]
 Thresholds = Literal["method", "output-error"]
 Correction = Literal["none", "analytic", "empirical"]
 RoundingName = Literal["nearest", "adaround", "descent"]
-Functions = Literal["quick", "exact"]
+Functions = Literal["exact", "quick"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ SETTINGS = {
     "rounding": get_args(RoundingName),
     "functions": get_args(Functions),
 }
-"""The settings of each tool, off first."""
+"""The settings of each tool."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,8 +42,8 @@ class Conv2d(Requantizing):
 
     Integer params: w int8 (oc, ic/groups, kh, kw), or with ``weights`` int16 in [-255, 255], which
     are bytes less a zero point; bias int32 (oc,); m float32 (oc,); m_neg float32 (oc,) if leaky;
-    m_r float32 (1,) if residual; m_y float32 (oc,) with an activation; z int32 (3,) = z_x, z_y, z_r;
-    clamp float32 (2,).
+    m_r float32 (1,) if residual; m_y float32 (oc,) with an activation; z int32 (3,) = z_x, z_y,
+    z_r; clamp float32 (2,).
     float32 params: w float32, bias float32 (oc,), alpha float32 (oc,) if leaky, clamp float32 (2,).
     Fixed-point: ``y = shift_right(acc * m, shift)``, m_neg and shift_neg where leaky and acc < 0;
     with ``residual`` ``shift_right(acc * m + (r - z_r) * m_add, shift)``, m_neg at the same shift.

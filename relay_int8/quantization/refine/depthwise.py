@@ -4,7 +4,8 @@ Such a layer has a weight scale for each channel that it reads, so that a factor
 there, and the tensor's one scale serves all channels alike. What the producer writes is
 multiplied, by its weights or, where it ends in a function such as swish, behind that; the reader's
 weights are divided. The float network computes the same up to rounding, the integers of all weights
-stay as they were; multipliers differ, and what is rounded after them. Behind a clip (ReLU6) that holds for images whose channels are not larger than in calibration.
+stay as they were; multipliers differ, and what is rounded after them. Behind a clip (ReLU6) that
+holds for images whose channels are not larger than in calibration.
 """
 
 from __future__ import annotations

@@ -25,9 +25,7 @@ def network(*, is_scaled: bool) -> tvm.IRModule:
 
 
 def test_a_tensor_is_multiplied(expect_rewrite):
-    expect_rewrite(
-        ScaleResults({"a": FACTORS}), network(is_scaled=False), network(is_scaled=True)
-    )
+    expect_rewrite(ScaleResults({"a": FACTORS}), network(is_scaled=False), network(is_scaled=True))
 
 
 def test_without_factors_nothing_changes(expect_rewrite):

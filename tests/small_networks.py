@@ -172,7 +172,7 @@ def activations() -> tvm.IRModule:
 
 
 def functions() -> tvm.IRModule:
-    """Hard-swish, SiLU and hard-sigmoid as exporters write them, and scalar arithmetic."""
+    """Hard-swish, SiLU (of channels with factors), hard-sigmoid, as exporters write them."""
     net = NetworkWriter()
     a = net.conv("a", net.x, 8, 3, padding=1)
     relu6 = net.emit(
@@ -182,7 +182,9 @@ def functions() -> tvm.IRModule:
     hardswish = net.emit("hardswish", relax.op.divide(product, relax.const(6.0)))
     b = net.conv("b", hardswish, 12, 1)
     silu = net.emit("silu", relax.op.multiply(net.emit("gate", relax.op.sigmoid(b)), b))
-    c = net.relu("c", net.conv("c/bias", silu, 8, 3))
+    factors = relax.const(np.linspace(0.5, 2, 12).astype("float32").reshape(12, 1, 1))
+    stretched = net.emit("stretched", relax.op.multiply(silu, factors))
+    c = net.relu("c", net.conv("c/bias", stretched, 8, 3))
     scaled = net.emit("scaled", relax.op.multiply(relax.const(0.25), c))
     half = net.emit("half", relax.op.add(scaled, relax.const(0.5)))
     d = net.emit("d", relax.op.multiply(c, net.emit("hardsigmoid", relax.op.clip(half, 0, 1))))

@@ -10,7 +10,7 @@ these. So the table is the one of a network whose channels are scaled, which nee
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from relay_int8.calibration.methods import Method
 from relay_int8.numerics.equalization import (
     equal_range_factors,
     least_noise_factors,
+    needed_factors,
     typical_power,
     within_range,
 )
@@ -49,6 +50,9 @@ class ScalableChannels:
         (channels, outputs): the weights of all layers that read the channels, where a factor costs
         them something, since they have one scale for all channels of an output. None: it is free,
         as in front of depthwise layers.
+    gains
+        Without ``reads``: name of what a reader writes -> (channels,): by what it multiplies the
+        errors of each channel, if channels are to grow no further than that needs.
     power
         (channels,): the mean square of each channel, with ``reads``. None: it is guessed from the
         extremes, and channels that grow leave headroom, as no norm bounds what other images have.
@@ -59,21 +63,30 @@ class ScalableChannels:
     positions: int
     tensors: Mapping[str, tuple[int, int]]
     reads: npt.NDArray[np.float64] | None = None
+    gains: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     power: npt.NDArray[np.float64] | None = None
 
-    def factors(self, extremes: Array, images: int) -> npt.NDArray[np.float32]:
+    def factors(self, extremes: Array, observed: Mapping[str, Range]) -> npt.NDArray[np.float32]:
         """Return float32 (channels,): factors by the least and the greatest value of each channel.
 
         Parameters
         ----------
         extremes
             float32 (2, channels).
-        images
-            Of how many images.
+        observed
+            Name -> range, over the same images.
         """
         if self.reads is None:
             largest = np.abs(extremes).max(axis=0)
-            return equal_range_factors(largest, self.bounds, images * self.positions)
+            values = observed[self.name].images * self.positions
+            factors = equal_range_factors(largest, self.bounds, values)
+            results = {
+                name: max(abs(float(observed[name].low)), abs(float(observed[name].high)))
+                for name in self.gains
+                if name in observed
+            }
+            needed = needed_factors(largest.max(), self.gains, results)
+            return np.minimum(factors, needed).astype(np.float32)
         if self.power is not None:
             return least_noise_factors(extremes, self.power, self.reads)
         factors = least_noise_factors(extremes, typical_power(extremes), self.reads)
@@ -107,7 +120,7 @@ def chosen_factors(
     for channels in scalable:
         if any(observed[name].nonfinite for name in channels.tensors):
             continue
-        factors = channels.factors(extremes[channels.name], observed[channels.name].images)
+        factors = channels.factors(extremes[channels.name], observed)
         if (factors != 1).any():
             chosen[channels.name] = factors
     return chosen

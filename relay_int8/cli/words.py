@@ -55,7 +55,7 @@ TOOLS = (
     *(f"thresholds={value}" for value in ("method", "output-error")),
     *(f"correction={value}" for value in ("none", "analytic", "empirical")),
     *(f"rounding={value}" for value in ("nearest", "adaround", "descent")),
-    *(f"functions={value}" for value in ("quick", "exact")),
+    *(f"functions={value}" for value in ("exact", "quick")),
     *(f"unify={value}" for value in ("yes", "no")),
 )
 Rounding = Literal["gemmlowp", "tflite", "tpu-mlir"]

@@ -55,11 +55,13 @@ class Smooth:
     """A smooth function of one tensor, such as swish, that the epilogue of a layer computes.
 
     ``kind`` is that of the group which it would be by itself; ``function`` is of float64 arrays.
+    ``factors``, float64 (channels,), are positive, and multiply its values; None: nothing does.
     """
 
     name: Activation
     kind: str
     function: Callable[[np.ndarray], np.ndarray]
+    factors: np.ndarray | None = None
 
     @property
     def is_non_negative(self) -> bool:

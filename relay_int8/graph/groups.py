@@ -178,18 +178,34 @@ def _absorb_function(
     absorbed: set[relax.Var],
     separate: Collection[str],
 ) -> None:
-    """Let a layer compute the function that is the only reader of its result."""
+    """Let a layer compute the function that is the only reader of its result.
+
+    It multiplies the values by positive factors of channels too, where nothing else reads them.
+    """
     readers = reader.readers[layer.output]
     follower = next((groups[var] for var in readers if var in groups), None)
-    if follower is None or follower.name in separate or not set(readers) <= set(follower.members):
+    if follower is None or not set(readers) <= set(follower.members):
         return
     function = follower.function or UNARY.get(follower.kind)
     name = function and activation_of(function)
     if function is None or name is None:
         return
-    layer.activation = Smooth(name, follower.kind, function)
-    for member in follower.members:
+    behind = reader.sole_reader(follower.output)
+    scaled = None if behind is None else _positive_factors(groups.get(behind))
+    last = follower if scaled is None else scaled
+    if {follower.name, last.name}.intersection(separate):
+        return
+    factors = None if scaled is None or scaled.affine is None else scaled.affine.scale
+    layer.activation = Smooth(name, follower.kind, function, factors)
+    for member in (*follower.members, *(scaled.members if scaled else ())):
         _append(layer, member, absorbed)
+
+
+def _positive_factors(group: Group | None) -> Group | None:
+    """Return a group that does nothing but multiply channels by positive constants, else None."""
+    if group is None or group.affine is None or group.activation is not None:
+        return None
+    return group if (group.affine.scale > 0).all() and not group.affine.shift.any() else None
 
 
 def _append(group: Group, var: relax.Var, absorbed: set[relax.Var]) -> None:

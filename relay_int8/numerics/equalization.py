@@ -7,6 +7,7 @@ not. Which factors serve best is the question of two papers. Pure NumPy, no grap
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,30 @@ def equal_range_factors(largest: Array, bounds: Array, values: int) -> npt.NDArr
     factors = smoothing_factors(largest, np.ones(len(largest)), 1.0)
     factors = within_range(factors, largest, bounds)
     return within_clip(factors, largest, bounds).astype(np.float32)
+
+
+def needed_factors(
+    largest: float, gains: Mapping[str, Array], results: Mapping[str, float]
+) -> Array | float:
+    """Return float64 (channels,): by which rounding a channel adds what rounding a result does.
+
+    Greater factors gain little, and channels that are far larger on other images saturate. 1 is the
+    least; no bound, infinity, where a result's range is not known.
+
+    Parameters
+    ----------
+    largest
+        Magnitude of the tensor of these channels.
+    gains
+        Name of a result -> (channels,): by what errors of a channel are multiplied in it, the root
+        of the sum of squares of its weights.
+    results
+        Name -> its magnitude.
+    """
+    if not gains or any(not results.get(name) for name in gains):
+        return np.inf
+    needed: Array = np.max([gains[name] * largest / results[name] for name in gains], axis=0)
+    return np.maximum(needed, 1.0)
 
 
 def least_noise_factors(extremes: Array, power: Array, read: Array) -> npt.NDArray[np.float32]:

@@ -75,7 +75,10 @@ def activate(activation: Clip | Leaky | Smooth | None, y: Array) -> Array:
         slope = activation.slope.astype(np.float32).reshape(-1, *(1,) * (y.ndim - 2))
         return np.where(y < 0, y * slope, y)
     if isinstance(activation, Smooth):
-        return activation.function(y.astype(np.float64)).astype(np.float32)
+        values: Array = activation.function(y.astype(np.float64)).astype(np.float32)
+        if activation.factors is not None:
+            values *= activation.factors.astype(np.float32).reshape(-1, *(1,) * (y.ndim - 2))
+        return values
     return y
 
 

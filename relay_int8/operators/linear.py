@@ -144,7 +144,10 @@ class Linear(Operator):
             assert y is not None
             types["activation"] = group.activation.name
             constants["m"] = qparams.multiplier(x.scale, s_w, np.float32(1))
-            constants["m_y"] = qparams.rescale_multiplier(np.float32(1), y.scale)
+            factors = group.activation.factors
+            if factors is None:
+                factors = np.ones(len(s_w))
+            constants["m_y"] = qparams.multiplier(np.float32(1), factors, y.scale)
         return self.spec(group, **types), constants
 
     def float_kernel(self, group: Group) -> Kernel:

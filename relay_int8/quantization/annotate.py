@@ -39,7 +39,8 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
     config
         Preset and exclusions.
     refused
-        Layers that calibrated ranges rule out: name of the result -> why.
+        Layers that calibrated ranges rule out: name of the result -> why. Of a layer that ends in
+        a function this is the function alone.
 
     Raises
     ------
@@ -53,7 +54,7 @@ def annotate(mod: IRModule, config: QuantConfig, refused: Mapping[str, str] | No
         )
     func = mod["main"]
     separate = _excluded_additions(func, config)
-    separate |= separate_functions(find_groups(func, separate=separate), config)
+    separate |= separate_functions(find_groups(func, separate=separate), config, refused or ())
     groups = find_groups(func, separate=separate)
     _require_known(groups, config)
     spoiled = {} if config.require_int8 else spoiled_layers(groups, func)

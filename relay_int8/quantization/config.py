@@ -15,7 +15,7 @@ Equalization = Literal["none", "depthwise", "cross-layer", "smooth"]
 Thresholds = Literal["method", "output-error"]
 Correction = Literal["none", "analytic", "empirical"]
 RoundingName = Literal["nearest", "adaround", "descent"]
-Functions = Literal["quick", "exact"]
+Functions = Literal["exact", "quick"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Tools:
         does; pads, pools and other moves share their input's range anyhow.
     functions
         Where swish, GELU and their like are computed from a layer's sums, by its kernel, and not
-        from bytes, by a table: where that costs little ("quick"), or everywhere ("exact"). In
+        from bytes, by a table: everywhere ("exact"), or where that costs little ("quick"). In
         networks of attention the two are the same.
 
     Raises
@@ -58,7 +58,7 @@ class Tools:
     correction: Correction = "analytic"
     rounding: RoundingName = "nearest"
     unify: bool = False
-    functions: Functions = "quick"
+    functions: Functions = "exact"
 
     def __post_init__(self) -> None:
         for name, known in SETTINGS.items():
@@ -89,7 +89,7 @@ SETTINGS = {
     "rounding": get_args(RoundingName),
     "functions": get_args(Functions),
 }
-"""The settings of each tool, off first."""
+"""The settings of each tool."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,9 +112,7 @@ class Preset:
 
 
 AUTO = "auto"
-ACCURATE = Tools(
-    thresholds="output-error", correction="empirical", rounding="descent", functions="exact"
-)
+ACCURATE = Tools(thresholds="output-error", correction="empirical", rounding="descent")
 PRESETS = {
     "int8": Preset(non_negative="u8", one_sided="asymmetric", signed="s8"),
     "int8-symmetric": Preset(

@@ -26,18 +26,25 @@ FEWEST_OUTPUTS = 4096
 """Of an image; what has fewer saves more by calling a kernel less."""
 
 
-def separate_functions(groups: Collection[Group], config: QuantConfig) -> set[str]:
+def separate_functions(
+    groups: Collection[Group], config: QuantConfig, refused: Collection[str] = ()
+) -> set[str]:
     """Return the functions that layers of a float network are not to absorb, by name.
 
-    Networks of attention have most of their functions behind wide layers, so that the others cost
-    little too: they are absorbed everywhere.
+    Those that ranges have ``refused`` are among them. Networks of attention have most of their
+    functions behind wide layers, so that with functions "quick" the others cost little too: they
+    are absorbed everywhere.
     """
     exact = config.applied.functions == "exact" or any(g.kind == "attention" for g in groups)
     return {
         group.name
         for group in groups
         if isinstance(group.activation, Smooth)
-        and (_is_barred(group.activation, config) or not (exact or _costs_little(group)))
+        and (
+            group.name in refused
+            or _is_barred(group.activation, config)
+            or not (exact or _costs_little(group))
+        )
     }
 
 

@@ -189,13 +189,15 @@ def _in_range(
     progress: Progress | None,
 ) -> tuple[Plan, IRModule]:
     """Return the plan without layers that have no integers, and the network to be quantized."""
-    params = {name: table.entries[name].qparams() for name in plan.calibrated}
-    corrected = _corrected(reference, plan, table, config, data, progress)
-    refused = _spoiled(reference, plan, table, config) | out_of_range(corrected, plan, params)
-    if refused:
-        plan = plan_without(refused, plan, reference, config)
+    refused: dict[str, str] = {}
+    while True:
+        params = {name: table.entries[name].qparams() for name in plan.calibrated}
         corrected = _corrected(reference, plan, table, config, data, progress)
-    return plan, corrected
+        found = _spoiled(reference, plan, table, config) | out_of_range(corrected, plan, params)
+        if not found:
+            return plan, corrected
+        refused |= found
+        plan = plan_without(refused, plan, reference, config)
 
 
 def _spoiled(

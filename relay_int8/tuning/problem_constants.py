@@ -194,7 +194,8 @@ def _fit_channels(spec: Conv2d | Dense, tensors: Arrays, params: Arrays) -> None
     if spec.activation:
         bounds = np.array([-REACH, REACH], np.float32)
         largest = 1.0 if spec.activation in GATES_ALONE else REACH
-        params["m_y"] = _f32(0.99 * float(params["clamp"][1]) / largest)
+        steps = 0.99 * float(params["clamp"][1]) / largest
+        params["m_y"] = np.linspace(0.9 * steps, steps, len(acc), dtype=np.float32)
     overall = _fit(acc, bounds)
     for channel, sums in enumerate(acc):
         m = _fit(sums, bounds) if len(sums) >= TELLING_OUTPUTS else overall

@@ -28,7 +28,7 @@ def constants(
     spec: Conv2d | Dense, channels: Sequence[int]
 ) -> dict[str, tuple[Sequence[int], str]]:
     """Return shape and type of each constant but the weights; ``channels`` of ``PER_CHANNEL``."""
-    lengths = {"z": 3, "m_r": 1, "m_y": 1, "clamp": 2}
+    lengths = {"z": 3, "m_r": 1, "clamp": 2}
     return {
         name: (channels if name in PER_CHANNEL else (lengths[name],), spec.constant_dtype(name))
         for name in spec.params

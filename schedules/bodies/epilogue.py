@@ -88,7 +88,7 @@ def epilogue(
         centred = cast(r, "int32") - broadcast(load("z", 2), count)
         scaled = fma(cast(centred, "float32"), broadcast(load("m_r", 0), count), scaled)
     if spec.activation:
-        scaled = activated(spec.activation, scaled) * broadcast(load("m_y", 0), count)
+        scaled = activated(spec.activation, scaled) * load("m_y")
     bounds, zero_point = (load("clamp", 0), load("clamp", 1)), load("z", 1)
     return requantized(scaled, zero_point, bounds, spec.y)
 

@@ -81,8 +81,8 @@ def epilogue(
     if spec.leaky:
         multiplier = by_sign(acc, multiplier, factors(spec, params, "m_neg", shape))
     if spec.activation:
-        t = activated(spec.activation, acc.astype(np.float32) * multiplier[0]) * params["m_y"]
-        return to_integer(t, z_y, bounds, spec.y)
+        values = activated(spec.activation, acc.astype(np.float32) * multiplier[0])
+        return to_integer(values * params["m_y"].reshape(shape), z_y, bounds, spec.y)
     if r is None:
         return scale(spec, acc, multiplier, z_y, bounds)
     t = fma(r.astype(np.float32), params["m_r"], acc.astype(np.float32) * multiplier[0])

@@ -19,7 +19,7 @@ from schedules.spec.operator_spec import (
 from schedules.spec.requantizing import Requantizing
 from schedules.template import ScheduleError
 
-PER_CHANNEL = ("bias", "m", "shift", "m_neg", "shift_neg", "m_add", "alpha")
+PER_CHANNEL = ("bias", "m", "shift", "m_neg", "shift_neg", "m_add", "m_y", "alpha")
 """Constants with one element for each output channel, but for the weights."""
 
 
@@ -42,8 +42,8 @@ class Conv2d(Requantizing):
 
     Integer params: w int8 (oc, ic/groups, kh, kw), or with ``weights`` int16 in [-255, 255], which
     are bytes less a zero point; bias int32 (oc,); m float32 (oc,); m_neg float32 (oc,) if leaky;
-    m_r float32 (1,) if residual; m_y float32 (1,) with an activation; z int32 (3,) = z_x, z_y, z_r;
-    clamp float32 (2,).
+    m_r float32 (1,) if residual; m_y float32 (oc,) with an activation; z int32 (3,) = z_x, z_y,
+    z_r; clamp float32 (2,).
     float32 params: w float32, bias float32 (oc,), alpha float32 (oc,) if leaky, clamp float32 (2,).
     Fixed-point: ``y = shift_right(acc * m, shift)``, m_neg and shift_neg where leaky and acc < 0;
     with ``residual`` ``shift_right(acc * m + (r - z_r) * m_add, shift)``, m_neg at the same shift.
@@ -135,7 +135,7 @@ class Conv2d(Requantizing):
 class Dense(Requantizing):
     """Matrix product with constant weights, ``y[rows, n]`` from ``x[rows, k]``; epilogue as Conv2d.
 
-    Params as Conv2d without residual: w (n, k), bias (n,), m (n,), m_neg (n,) if leaky, m_y (1,)
+    Params as Conv2d without residual: w (n, k), bias (n,), m (n,), m_neg (n,) if leaky, m_y (n,)
     with an activation, z int32 (3,), clamp (2,); for float32 x: w, bias, alpha if leaky, clamp.
     ``half`` and ``weights`` as Conv2d.
     """
@@ -187,7 +187,7 @@ def _is_integer_weight(spec: Conv2d | Dense, name: str) -> bool:
 
 
 def _steps(spec: Conv2d | Dense) -> tuple[str, ...]:
-    """Return the multiplier that takes real numbers to steps of y, where there is one."""
+    """Return the multipliers that take real numbers to steps of y, where there are such."""
     return ("m_y",) if spec.activation else ()
 
 

@@ -109,12 +109,31 @@ def test_a_tree_of_one_tensor_is_one_function():
 
 def test_a_layer_absorbs_the_function_that_alone_reads_it():
     found = groups(functions())
-    for name, activation in (("hardswish", "hard_swish"), ("silu", "swish")):
+    for name, activation in (("hardswish", "hard_swish"), ("stretched", "swish")):
         smooth = found[name].activation
         assert isinstance(smooth, Smooth)
         assert (found[name].kind, smooth.name, smooth.kind) == ("conv2d", activation, "function")
-    assert not {"a", "b"} & set(found)
+    assert not {"a", "b", "silu"} & set(found)
     assert found["d"].kind == "function", "its operand is clipped"
+
+
+def test_a_layer_multiplies_by_the_factors_behind_its_function():
+    smooth = groups(functions())["stretched"].activation
+    assert isinstance(smooth, Smooth)
+    np.testing.assert_allclose(smooth.factors, np.linspace(0.5, 2, 12))
+    for separate in ("silu", "stretched"):
+        found = groups(functions(), separate)
+        assert found["silu"].kind == "function" and found["stretched"].kind == "affine"
+
+
+@pytest.mark.parametrize("factor", [[0.5, -1.0], [0.0, 1.0]])
+def test_factors_that_are_not_positive_stay_apart(factor: list[float]):
+    net = NetworkWriter()
+    a = net.emit("a", nn.silu(net.conv("c", net.x, 2, 1)))
+    factors = relax.const(np.float32(factor).reshape(2, 1, 1))
+    found = groups(net.module(net.conv("z", net.emit("y", relax.op.multiply(a, factors)), 4, 1)))
+    assert isinstance(found["a"].activation, Smooth) and found["a"].activation.factors is None
+    assert found["y"].kind == "affine"
 
 
 @pytest.mark.parametrize("reader", ["another", "the caller", "an addition before it"])

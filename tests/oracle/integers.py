@@ -130,7 +130,8 @@ class Integers:
         acc = self.accumulator(match)
         if match.gate:
             x = scaled(acc.steps, multiplier(acc.s))
-            return gated(match.gate, x) * multiplier(1 / s_y)
+            stretch = 1 if match.stretch is None else match.stretch.astype(np.float64)
+            return gated(match.gate, x) * multiplier(stretch / s_y)
         if match.residual is None:
             return scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
         r, s_r = self._view(match.residual)

@@ -15,6 +15,7 @@ a float consumer). What one integer operator can hold, inside out:
             one view of a sum or a product of two may be constant integers, see is_integers
     root    = sum, then clamps and one-to-one moves
             | a function of conv2d or matmul (+ bias) that epilogues compute, see oracle/gates.py
+              [* a positive constant a channel of an image]
 
 A tree of elementwise functions over one dequantize and scalar constants is a table. Any other tree
 is a float island.
@@ -64,6 +65,7 @@ class Match:
     low: float = -np.inf
     high: float = np.inf
     gate: str | None = None  # the name of the function
+    stretch: np.ndarray | None = None  # what its values are multiplied by, one a channel
     moves: tuple[Node, ...] = field(default=())  # innermost first
 
 
@@ -161,6 +163,7 @@ def _gated(root: Node, graph: Graph) -> Match | None:
 
     Nothing but the function may read the layer's result.
     """
+    root, stretch = _stretched(root, graph)
     products = _leaves(root, _is_product)
     if graph.requantize != "float" or products is None or len(products) != 1:
         return None
@@ -174,7 +177,19 @@ def _gated(root: Node, graph: Graph) -> Match | None:
         return None
     name = gate_name(lambda reals: evaluate(root, layer, reals))
     found = match_factor(layer)
-    return replace(found, gate=name) if found and name else None
+    return replace(found, gate=name, stretch=stretch) if found and name else None
+
+
+def _stretched(root: Node, graph: Graph) -> tuple[Node, np.ndarray | None]:
+    """Return what positive constants, one a channel of an image, multiply, and these."""
+    if root.op == "multiply":
+        for inner, factors in (root.args, root.args[::-1]):
+            array = constant(factors)
+            if array is None or array.size == 1 or array.shape[-2:] != (1, 1):
+                continue
+            if graph.consumers[inner] == 1 and (array > 0).all():
+                return inner, array
+    return root, None
 
 
 def _between(root: Node, leaf: Node) -> set[Node]:

@@ -20,7 +20,7 @@ def assert_same_epilogue(template, direct, spec, target, epilogue) -> None:
     """Compare a kernel with that of another template; ``epilogue`` are fields of the spec."""
     arrays = random_arrays(spec, np.random.default_rng(1), 1)
     with_epilogue = dataclasses.replace(spec, **epilogue)
-    arrays = {**arrays, "m_y": np.array([3.0], np.float32)}
+    arrays = {**arrays, "m_y": np.linspace(2, 4, len(arrays["m"]), dtype=np.float32)}
     if with_epilogue.rounding:
         arrays = {**arrays, **fixed_constants(with_epilogue, arrays)}
     y, expected = (run_template(each, with_epilogue, target, arrays) for each in (template, direct))

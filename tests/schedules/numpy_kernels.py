@@ -114,7 +114,7 @@ def random_arrays(spec: Conv2d | Dense, rng: np.random.Generator, batch: int = 1
         arrays["m_r"] = np.array([0.37], "float32")
         if spec.activation:
             arrays["m"] /= np.float32(20)
-        arrays["m_y"] = np.array([23.7], "float32")
+        arrays["m_y"] = rng.uniform(12, 36, count).astype("float32")
         z_y = 0 if spec.y == "float32" else int(rng.integers(*RANGE[spec.y]))
         z_x = int(rng.integers(*RANGE[spec.x]))
         residual = getattr(spec, "residual", None)

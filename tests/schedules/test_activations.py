@@ -101,15 +101,18 @@ def test_others_are_not_known(function: Callable[[np.ndarray], np.ndarray]):
 
 @pytest.mark.fast
 def test_worked_numbers():
-    """Hard-swish of 1.5 is 1.125, of -4 zero and of 5 itself; 1.125 are four and a half steps."""
+    """Hard-swish of 1.5 is 1.125, of -4 zero and of 5 itself; 1.125 are four and a half steps.
+
+    A channel with half the factor has half the steps.
+    """
     spec = Dense(rows=1, n=3, k=1, x="uint8", y="uint8", activation="hard_swish")
     params = {
         "w": np.array([[3], [-8], [10]], np.int8), "bias": np.zeros(3, np.int32),
-        "m": np.full(3, 0.25, np.float32), "m_y": np.array([4], np.float32),
+        "m": np.full(3, 0.25, np.float32), "m_y": np.array([4, 4, 2], np.float32),
         "z": np.array([1, 10, 0], np.int32), "clamp": np.array([-10, 245], np.float32),
     }  # fmt: skip
     found = reference(spec, {"x": np.array([[3]], np.uint8)}, params)
-    np.testing.assert_array_equal(found, [[14, 10, 30]])
+    np.testing.assert_array_equal(found, [[14, 10, 20]])
 
 
 @pytest.mark.fast

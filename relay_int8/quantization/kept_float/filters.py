@@ -4,8 +4,8 @@
 
 A depthwise layer's input has one scale, but its channels may have very different ranges. Trained
 weights make up for that: they are large where a channel is small, and enlarge the channel's
-rounding with it. In front of a layer with a clip the channels are scaled to one range instead
-(``refine/depthwise.py``); no factor can be moved through swish.
+rounding with it. Where nothing but depthwise layers reads the tensor, its channels are scaled
+instead (``refine/depthwise.py``); what a residual addition reads too keeps its scale.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
         times = _magnified(group, plan, table)
         if times > MOST:
             refused[group.name] = magnified("its input", "its result", times, MOST)
-            if function.name in integer and not function.is_layer:
+            if function.name in integer:
                 refused[function.name] = f"{group.name} reads it, and {refused[group.name]}"
     return refused
 

@@ -1,12 +1,14 @@
 """Where a factor can move from one layer's output channels into the weights that read them.
 
-producer (conv2d | dense, + bias, relu | leaky | prelu | relu6), or a concat of nothing else
+producer (conv2d | dense, + bias, relu | leaky | prelu | relu6 | a function such as swish), or a
+concat of nothing else
     -> max_pool2d | avg_pool2d | pad | resize | reshape of 1 x 1 images, any number of them
     -> readers (conv2d | dense with constant weights), all of them
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +49,14 @@ class Chain:
         return np.repeat([_bound(producer) for producer in self.producers], self.sizes)
 
     @property
+    def passes_functions(self) -> bool:
+        """Whether a factor cannot move into some producer's weights: a function is behind them.
+
+        It multiplies what the function gives.
+        """
+        return any(isinstance(producer.activation, Smooth) for producer in self.producers)
+
+    @property
     def is_depthwise(self) -> bool:
         """Whether all its readers have a scale of weights for each of its channels."""
         shapes = [reader.weight_rows.shape for reader in self.readers]
@@ -69,9 +79,17 @@ class Chain:
         return tuple(len(producer.weight_rows) for producer in self.producers)
 
 
-def find_chains(func: relax.Function) -> list[Chain]:
-    """Return every chain of a normalized float function, in the order of its producers."""
-    groups = find_groups(func)
+def find_chains(func: relax.Function, separate: Collection[str] = ()) -> list[Chain]:
+    """Return every chain of a normalized float function, in the order of its producers.
+
+    Parameters
+    ----------
+    func
+        The function.
+    separate
+        Functions that no layer before them computes: no factor passes these.
+    """
+    groups = find_groups(func, separate)
     results = {str(var.name) for var in dataflow.results(func)}
     reading: dict[str, list[Group]] = {}
     for group in groups:
@@ -114,8 +132,6 @@ def _bound(group: Group) -> float | None:
     """Return the clip's upper bound, or None where a factor cannot pass the epilogue."""
     record = operator_of(group)
     if not isinstance(record, Linear) or record.refusal(group) or group.residual:
-        return None
-    if isinstance(group.activation, Smooth):
         return None
     if isinstance(group.activation, Clip):
         return group.activation.high if group.activation.low == 0 else None

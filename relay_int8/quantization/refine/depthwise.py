@@ -2,15 +2,16 @@
 
 Such a layer has a weight scale for each channel that it reads, so that a factor costs nothing
 there, and the tensor's one scale serves all channels alike. What the producer writes is
-multiplied, the reader's weights are divided: the float network computes the same up to rounding,
-the integers of all weights stay as they were; multipliers differ, and what is rounded after them.
-Behind a clip (ReLU6) that holds for images whose channels are not larger than in calibration.
+multiplied, by its weights or, where it ends in a function such as swish, behind that; the reader's
+weights are divided. The float network computes the same up to rounding, the integers of all weights
+stay as they were; multipliers differ, and what is rounded after them. Behind a clip (ReLU6) that
+holds for images whose channels are not larger than in calibration.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +21,14 @@ from tvm import IRModule
 from relay_int8.calibration.channels import Factors, ScalableChannels
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.compiler.passes.qdq.scale_norms import ScaleNorms
+from relay_int8.compiler.passes.qdq.scale_results import ScaleResults
 from relay_int8.errors import CalibrationError
 from relay_int8.graph import dataflow
+from relay_int8.graph.group import Group, Smooth
 from relay_int8.graph.norm_readers import find_norm_readers
 from relay_int8.graph.plan import Plan
 from relay_int8.messages import few
-from relay_int8.numerics.equalization import equal_range_factors
+from relay_int8.numerics.equalization import equal_range_factors, needed_factors
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.chains import Chain, find_chains
@@ -47,7 +50,7 @@ def scalable_channels(
         return ()
     wanted = set(plan.calibrated)
     scalable = []
-    for chain in _depthwise_chains(mod).values():
+    for chain in _depthwise_chains(mod, plan.additions).values():
         tensors = {name: part for name, part in chain.tensors.items() if name in wanted}
         if chain.name in tensors:
             scalable.append(
@@ -56,13 +59,17 @@ def scalable_channels(
                     bounds=chain.bounds,
                     positions=_positions(chain),
                     tensors=tensors,
+                    gains=_gains(chain),
                 )
             )
     return (*scalable, *scalable_pointwise(mod, plan), *scalable_norms(mod, plan))
 
 
 def depthwise_factors(
-    mod: IRModule, maxima: Mapping[str, npt.NDArray[np.float32]], images: int
+    mod: IRModule,
+    maxima: Mapping[str, npt.NDArray[np.float32]],
+    images: int,
+    separate: Collection[str] = (),
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Return the factors of every tensor that depthwise layers alone read.
 
@@ -71,14 +78,20 @@ def depthwise_factors(
     mod
         Normalized float module.
     maxima
-        Tensor -> (channels,): the largest magnitude of each channel.
+        Tensor -> (channels,): the largest magnitude of each channel; of what depthwise layers
+        write, too.
     images
         Of how many images.
+    separate
+        Functions that no layer before them computes.
     """
-    return {
-        name: equal_range_factors(maxima[name], chain.bounds, images * _positions(chain))
-        for name, chain in _depthwise_chains(mod).items()
-    }
+    chosen = {}
+    for name, chain in _depthwise_chains(mod, separate).items():
+        factors = equal_range_factors(maxima[name], chain.bounds, images * _positions(chain))
+        results = {reader: maxima[reader].max() for reader in _gains(chain)}
+        needed = needed_factors(maxima[name].max(), _gains(chain), results)
+        chosen[name] = np.minimum(factors, needed).astype(np.float32)
+    return chosen
 
 
 def with_factors(mod: IRModule, factors: Factors) -> IRModule:
@@ -110,6 +123,7 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
     of_norms = {name: each for name, each in factors.items() if name in norms}
     weights: dict[str, npt.NDArray[np.float32]] = {}
     biases: dict[str, npt.NDArray[np.float32]] = {}
+    results: dict[str, npt.NDArray[np.float32]] = {}
     for name, each in factors.items():
         if name in norms:
             continue
@@ -117,6 +131,9 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
         parts = np.split(each, np.cumsum(chain.sizes)[:-1])
         for layer, part in zip(chain.producers, parts, strict=True):
             assert layer.weight is not None
+            if isinstance(layer.activation, Smooth):
+                results[layer.name] = linear_of(layer).addend(part)
+                continue
             axis = linear_of(layer).weight_axis
             w = weights.get(layer.name, layer.weight.values)
             weights[layer.name] = np.moveaxis(np.moveaxis(w, axis, -1) * part, -1, axis)
@@ -126,13 +143,32 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
             assert reader.weight is not None
             w = weights.get(reader.name, reader.weight.values)
             weights[reader.name] = linear_of(reader).divided_by_input(reader, w, each)
-    replaced = [ReplaceWeights(weights, biases), ScaleNorms(of_norms)]
+    replaced = [ReplaceWeights(weights, biases), ScaleNorms(of_norms), ScaleResults(results)]
     result: IRModule = tvm.transform.Sequential(replaced)(mod)
     return result
 
 
-def _depthwise_chains(mod: IRModule) -> dict[str, Chain]:
-    return {chain.name: chain for chain in find_chains(mod["main"]) if chain.is_depthwise}
+def _depthwise_chains(mod: IRModule, separate: Collection[str] = ()) -> dict[str, Chain]:
+    chains = find_chains(mod["main"], separate)
+    return {chain.name: chain for chain in chains if chain.is_depthwise}
+
+
+def _gains(chain: Chain) -> dict[str, npt.NDArray[np.float64]]:
+    """Return what readers multiply errors of the channels by, where these need not fill the range.
+
+    Behind a function most channels of trained networks are close to zero on most images, and far
+    larger on others: a channel grows only as far as it gains by it.
+    """
+    if not chain.passes_functions:
+        return {}
+    return {reader.name: _root_sums(reader) for reader in chain.readers}
+
+
+def _root_sums(reader: Group) -> npt.NDArray[np.float64]:
+    """Return (channels,): the root of the sum of squares of the weights that read each channel."""
+    assert reader.weight is not None
+    w = linear_of(reader).by_input(reader, reader.weight.values)
+    return np.sqrt(np.square(w, dtype=np.float64).sum(axis=1))
 
 
 def _positions(chain: Chain) -> int:

@@ -7,7 +7,7 @@ exceeds all calibration images is then not quite what it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -71,21 +71,28 @@ def equalize(mod: IRModule, data: Iterable[Image], how: Equalization) -> IRModul
 
 
 def equalized_by(
-    mod: IRModule, maxima: Mapping[str, Array], how: Equalization, images: int
+    mod: IRModule,
+    maxima: Mapping[str, Array],
+    how: Equalization,
+    images: int,
+    separate: Collection[str] = (),
 ) -> Equalized:
-    """Return ``mod`` equalized, its tensors' maxima (:func:`channel_maxima`) on images known."""
+    """Return ``mod`` equalized, its tensors' maxima (:func:`channel_maxima`) on images known.
+
+    ``separate`` are functions that no layer before them computes.
+    """
     if how == "none":
         return Equalized(mod=mod, factors={})
     if how == "depthwise":
-        factors = depthwise_factors(mod, maxima, images)
+        factors = depthwise_factors(mod, maxima, images, separate)
         chains = [chain for chain in find_chains(mod["main"]) if chain.name in factors]
         return Equalized(mod=with_factors(mod, factors), factors=_of_tensors(chains, factors))
     return (_balanced if how == "cross-layer" else _smoothed)(mod, maxima).equalized(mod)
 
 
 def channel_maxima(network: NumpyNetwork, data: Iterable[Image]) -> dict[str, Array]:
-    """Return of every chain's tensor (channels,): the largest magnitude of each channel."""
-    names = {chain.name for chain in find_chains(network.mod["main"])}
+    """Return (channels,): the largest magnitudes of each channel, of what chains have and give."""
+    names = _observed(network)
 
     def _maxima(images: Arrays) -> dict[str, Array]:
         return _largest(network, names, network.run(images, keep=names.__contains__))
@@ -95,8 +102,15 @@ def channel_maxima(network: NumpyNetwork, data: Iterable[Image]) -> dict[str, Ar
 
 def maxima_of(network: NumpyNetwork, stacks: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
     """Return :func:`channel_maxima` of tensors that are known, a stack of images at a time."""
-    names = {chain.name for chain in find_chains(network.mod["main"])}
+    names = _observed(network)
     return _merged(_largest(network, names, tensors) for tensors in stacks)
+
+
+def _observed(network: NumpyNetwork) -> set[str]:
+    """Return the tensors of all chains, and what depthwise layers write that read these."""
+    chains = find_chains(network.mod["main"])
+    read = {reader.name for chain in chains if chain.is_depthwise for reader in chain.readers}
+    return read.union(chain.name for chain in chains)
 
 
 def _largest(
@@ -119,7 +133,7 @@ def _merged(stacks: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
 
 
 def _balanced(mod: IRModule, maxima: Mapping[str, Array]) -> _Scaling:
-    scaling = _Scaling(find_chains(mod["main"]), maxima)
+    scaling = _Scaling(_weight_chains(mod), maxima)
     for _ in range(ROUNDS):
         for chain in scaling.chains:
             scaling.scale(chain, cross_layer_factors(*scaling.ranges(chain)))
@@ -127,12 +141,17 @@ def _balanced(mod: IRModule, maxima: Mapping[str, Array]) -> _Scaling:
 
 
 def _smoothed(mod: IRModule, maxima: Mapping[str, Array]) -> _Scaling:
-    scaling = _Scaling(find_chains(mod["main"]), maxima)
+    scaling = _Scaling(_weight_chains(mod), maxima)
     for chain in scaling.chains:
         strength = 1.0 if chain.is_depthwise else SMOOTHING
         read = scaling.ranges(chain)[1]
         scaling.scale(chain, smoothing_factors(maxima[chain.name], read, strength))
     return scaling
+
+
+def _weight_chains(mod: IRModule) -> list[Chain]:
+    """Return the chains whose factors move from weights into weights."""
+    return [chain for chain in find_chains(mod["main"]) if not chain.passes_functions]
 
 
 def _of_tensors(chains: Iterable[Chain], factors: Mapping[str, Array]) -> dict[str, Array]:

@@ -220,7 +220,8 @@ class _Fit:
         )
 
     def _equalize(self, how: Any) -> Equalized:
-        return equalized_by(self._mod, self._maxima, how, len(self._images))
+        images = len(self._images)
+        return equalized_by(self._mod, self._maxima, how, images, self._additions)
 
     @cached_property
     def _maxima(self) -> dict[str, Array]:

@@ -3,7 +3,7 @@
 x, r, y                : (n, c/16, h, w, 16)
 w                      : as the kernel likes
 bias, m, m_neg, ...    : (c/16, 16), zero past the last channel: those of ``PER_CHANNEL``
-m_r, m_y, z, clamp     : as in ``schedules.spec``
+m_r, z, clamp          : as in ``schedules.spec``
 """
 
 from __future__ import annotations

@@ -17,16 +17,22 @@ CHANNELS, SIDE = 8, 12
 
 
 def network(small: float) -> Model:
-    """Return conv -> swish -> depthwise -> conv; one channel is small, its filter enlarges it."""
+    """Return conv -> swish -> depthwise -> conv; one channel is small, its filter enlarges it.
+
+    The swish is added behind that as well, so that its channels cannot be scaled.
+    """
     net = NetworkWriter((1, CHANNELS, SIDE, SIDE))
     rng = np.random.default_rng(0)
     sizes = np.ones((CHANNELS, 1, 1, 1), np.float32)
     sizes[0] = small
     w = sizes * rng.normal(0, 0.4, (CHANNELS, CHANNELS, 1, 1)).astype("float32")
     y = net.emit("before", relax.op.nn.conv2d(net.x, relax.const(w)))
-    y = net.emit("swish", relax.op.multiply(y, net.emit("gate", relax.op.sigmoid(y))))
+    y = swish = net.emit("swish", relax.op.multiply(y, net.emit("gate", relax.op.sigmoid(y))))
     w = rng.normal(0, 0.4, (CHANNELS, 1, 3, 3)).astype("float32") / sizes
     y = net.emit("filter", relax.op.nn.conv2d(y, relax.const(w), groups=CHANNELS, padding=1))
+    w = rng.normal(0, 0.4, (CHANNELS, CHANNELS, 1, 1)).astype("float32")
+    y = net.emit("after", relax.op.nn.conv2d(y, relax.const(w)))
+    y = net.emit("sum", relax.op.add(y, swish))
     w = rng.normal(0, 0.4, (4, CHANNELS, 1, 1)).astype("float32")
     return Model(module=net.module(net.emit("y", relax.op.nn.conv2d(y, relax.const(w)))))
 

@@ -12,7 +12,7 @@ from relay_int8.calibration import CalibrationTable, channels, open_data
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
-from relay_int8.numerics.equalization import ENOUGH_VALUES, equal_range_factors
+from relay_int8.numerics.equalization import ENOUGH_VALUES, equal_range_factors, needed_factors
 from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.config import QuantConfig, Tools
 from relay_int8.quantization.quantize import quantize
@@ -48,10 +48,21 @@ def test_equal_range_factors(largest, bounds, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.fast
+def test_needed_factors():
+    """By 2, 0 and 1/2 times errors of channels that reach to 6 are multiplied, up to 3 and to 24."""
+    gains = {"a": F([2, 0, 0.5]), "b": F([2, 8, 0.5])}
+    np.testing.assert_array_equal(needed_factors(6, gains, {"a": 3, "b": 24}), [4, 2, 1])
+    for unknown in ({"a": 3}, {"a": 3, "b": 0}):
+        assert needed_factors(6, gains, unknown) == np.inf
+    assert needed_factors(6, {}, {}) == np.inf
+
+
 ACTIVATIONS = {
     "relu": nn.relu,
     "relu6": lambda x: relax.op.clip(x, 0, 1.5),
     "leaky": lambda x: nn.leakyrelu(x, 0.1),
+    "swish": nn.silu,
 }
 
 
@@ -101,6 +112,7 @@ def powers_of_two(monkeypatch):
         return np.ldexp(F(1), exponents - 1)
 
     monkeypatch.setattr(channels, "equal_range_factors", _rounded)
+    monkeypatch.setattr(channels, "needed_factors", lambda *_: np.inf)
 
 
 @pytest.mark.parametrize("name", [name for name in NETS if name != "relu6"])
@@ -125,7 +137,7 @@ def test_a_clip_bounds_factors_where_enough_values_were_seen():
     assert not np.array_equal(few, many)
 
 
-@pytest.mark.parametrize("name", ["relu6", "none", "pool"])
+@pytest.mark.parametrize("name", ["relu6", "none", "pool", "swish"])
 def test_the_table_is_that_of_the_scaled_network(name, powers_of_two):
     """Bit for bit, with all that follows: calibration runs the network as it was."""
     mod = NETS[name]()
@@ -188,6 +200,36 @@ def test_a_table_carries_its_factors():
     assert bare.digest != found.digest and "equalization: none" in bare.settings["tools"]
     order = quantize(mod, dataset(arrays[::-1]))
     assert order.table.to_json() == text and order.digest == found.digest
+
+
+def channels_behind_swish(enlarged: float) -> dict[str, np.ndarray]:
+    """Return the factors of channels behind a swish, one of which a filter enlarges."""
+    net = NetworkWriter((1, 3, 12, 12))
+    w = np.random.default_rng(0).normal(0, 0.3, (8, 3, 1, 1)).astype("float32")
+    w[0] /= 1000
+    a = net.emit("a", nn.silu(net.emit("a/conv", nn.conv2d(net.x, relax.const(w)))))
+    w = np.random.default_rng(1).normal(0, 0.3, (8, 1, 3, 3)).astype("float32")
+    w[0] *= enlarged
+    b = net.relu("b", net.emit("b/conv", nn.conv2d(a, relax.const(w), groups=8, padding=1)))
+    mod = net.module(net.conv("c", b, 6, 1))
+    factors: dict[str, np.ndarray] = quantize(mod, dataset(images(mod, 8))).table.factors
+    return factors
+
+
+@pytest.mark.fast
+def test_behind_a_function_channels_grow_only_as_far_as_they_gain_by_it():
+    """A channel that a filter does not enlarge may be larger on other images: it stays small."""
+    assert channels_behind_swish(enlarged=100)["a"][0] == pytest.approx(64)
+    assert channels_behind_swish(enlarged=1).get("a", np.ones(8))[0] < 4
+
+
+@pytest.mark.fast
+def test_a_function_that_is_a_table_has_no_factors():
+    mod = spread(ACTIVATIONS["swish"])
+    data = dataset(images(mod, 24))
+    config = QuantConfig(requantize="tflite")
+    assert not quantize(mod, data, config).table.factors
+    assert quantize(mod, data).table.factors
 
 
 @pytest.mark.fast

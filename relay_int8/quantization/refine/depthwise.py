@@ -168,7 +168,8 @@ def _root_sums(reader: Group) -> npt.NDArray[np.float64]:
     """Return (channels,): the root of the sum of squares of the weights that read each channel."""
     assert reader.weight is not None
     w = linear_of(reader).by_input(reader, reader.weight.values)
-    return np.sqrt(np.square(w, dtype=np.float64).sum(axis=1))
+    sums: npt.NDArray[np.float64] = np.square(w, dtype=np.float64).sum(axis=1)
+    return np.sqrt(sums)
 
 
 def _positions(chain: Chain) -> int:

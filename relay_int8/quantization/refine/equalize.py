@@ -108,7 +108,7 @@ def maxima_of(network: NumpyNetwork, stacks: Iterable[Mapping[str, Array]]) -> d
 
 def _observed(network: NumpyNetwork) -> set[str]:
     """Return the tensors of all chains, and what depthwise layers write that read these."""
-    chains = find_chains(network.mod["main"])
+    chains = find_chains(network.mod["main"], network.separate)
     read = {reader.name for chain in chains if chain.is_depthwise for reader in chain.readers}
     return read.union(chain.name for chain in chains)
 

@@ -49,13 +49,14 @@ class NumpyNetwork:
     mod
         Normalized float module of batch 1.
     separate
-        Additions that are layers of their own (``find_groups``).
+        Additions and functions that are layers of their own (``find_groups``).
     """
 
     def __init__(self, mod: IRModule, separate: Iterable[str] = ()) -> None:
         func = mod["main"]
         self.mod = mod
-        self.groups = _with_whole_parts(find_groups(func, separate=set(separate)))
+        self.separate = frozenset(separate)
+        self.groups = _with_whole_parts(find_groups(func, separate=self.separate))
         self.layers = {group.name: group for group in self.groups}
         self.inputs = [str(param.name) for param in func.params]
         self.outputs = [str(var.name) for var in dataflow.results(func)]

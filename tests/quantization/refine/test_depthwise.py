@@ -232,6 +232,17 @@ def test_a_function_that_is_a_table_has_no_factors():
     assert quantize(mod, data).table.factors
 
 
+@pytest.mark.parametrize("exclude", [(), ("add",)])
+def test_auto_scales_channels_behind_functions(exclude):
+    """The reader's result is what it adds to a residual, or is not where additions stay apart."""
+    net = NetworkWriter((1, 8, 12, 12))
+    a = net.emit("a", nn.silu(net.conv("a/bias", net.x, 8, 1)))
+    b = net.conv("b/bias", a, 8, 3, padding=1, groups=8)
+    mod = net.module(net.conv("c", net.emit("b", relax.op.add(b, net.x)), 6, 1))
+    data = dataset(images(mod, 8))
+    assert quantize(mod, data, QuantConfig(preset="auto", exclude=exclude)).choices
+
+
 @pytest.mark.fast
 def test_factors_that_do_not_fit_are_refused():
     mod = spread()

@@ -12,6 +12,7 @@ from tvm import relax
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.options import output_option
 from relay_int8.graph.dataflow import FunctionWriter, operator, shape
+from relay_int8.messages import few
 
 Array = np.ndarray[Any, Any]
 MAX_EXTENT = 2**31
@@ -66,11 +67,12 @@ def refuse_operators(
         return
     why = reasons or {}
     operators = "; ".join(
-        f"{operator} ({', '.join(names)}{': ' + why[operator] if operator in why else ''})"
+        f"{operator} ({few(names)}{': ' + why[operator] if operator in why else ''})"
         for operator, names in missing.items()
     )
     raise UnsupportedOpError(
-        f"{len(missing)} kinds of operator cannot be imported: {operators}; "
+        f"{len(missing)} kind{'s' if len(missing) > 1 else ''} of operator cannot be imported: "
+        f"{operators}; "
         f"{advice or f'{WITHOUT}, or make outputs of what they read ({cut_option(reads)})'}"
     )
 

@@ -214,6 +214,17 @@ def test_unknown_operators_are_named_with_their_domain():
 
 
 @pytest.mark.fast
+def test_of_many_nodes_that_are_unknown_a_few_are_named():
+    proto = fused("WordConvEmbedding", {"x": X})
+    (node,) = proto.graph.node
+    for i in range(8):
+        proto.graph.node.add().CopyFrom(node)
+        proto.graph.node[-1].name, proto.graph.node[-1].output[0] = f"node{i}", f"another{i}"
+    with pytest.raises(UnsupportedOpError, match=r"^1 kind of .*node3 and 4 more\)"):
+        import_onnx(proto)
+
+
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("op", "domain", "advice"),
     [

@@ -156,7 +156,7 @@ def test_loops_and_lists_that_depend_on_values_are_refused():
         import_onnx(proto)
     proto = bags()
     proto.graph.node[1].attribute[0].g.node[-2].op_type = "Unknown"
-    with pytest.raises(UnsupportedOpError, match=r"1 kinds of operator .* Unknown"):
+    with pytest.raises(UnsupportedOpError, match=r"1 kind of operator .* Unknown"):
         import_onnx(proto)
     proto = bags()
     proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array(5000), "count"))

@@ -218,9 +218,10 @@ def test_of_many_nodes_that_are_unknown_a_few_are_named():
     proto = fused("WordConvEmbedding", {"x": X})
     (node,) = proto.graph.node
     for i in range(8):
-        proto.graph.node.add().CopyFrom(node)
-        proto.graph.node[-1].name, proto.graph.node[-1].output[0] = f"node{i}", f"another{i}"
-    with pytest.raises(UnsupportedOpError, match=r"^1 kind of .*node3 and 4 more\)"):
+        before = proto.graph.node.add()
+        before.CopyFrom(node)
+        before.name, before.output[0], node.input[0] = f"node{i}", f"x{i}", f"x{i}"
+    with pytest.raises(UnsupportedOpError, match=r"^1 kind of .*node\d and 4 more\)"):
         import_onnx(proto)
 
 

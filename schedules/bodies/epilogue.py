@@ -13,6 +13,7 @@ from tvm import tirx
 from tvm.tirx import Expr
 
 from schedules.bodies.fixed_point import to_integer, wide
+from schedules.bodies.steps import Steps
 from schedules.spec import GATES, GATES_ALONE, Activation, Conv2d, Dense, OpenConv2d, Rounding
 
 
@@ -101,17 +102,20 @@ def activated(name: Activation, x: Expr) -> Expr:
         return broadcast(tirx.const(value, "float32"), count)
 
     zero, one = _number(0), _number(1)
-    negative = _negative(x)
-    argument = tirx.max(negative, _number(-gate.limit))
+    steps = Steps()
+    x = steps.hold(x)
+    negative = steps.hold(_negative(x))
+    argument = steps.hold(tirx.max(negative, _number(-gate.limit)))
     p = _number(gate.series[0])
     for coefficient in gate.series[1:]:
         p = fma(p, argument, _number(coefficient))
+    p = steps.hold(p)
     for _ in range(gate.squarings - 1):
-        p = p * p
+        p = steps.hold(p * p)
     rest = p if gate.squarings else one
     if name in GATES_ALONE:
-        return tirx.Select(x >= zero, fma(zero - p, rest, one), p * rest)
-    return fma(negative, p * rest, tirx.max(x, zero))
+        return steps.then(tirx.Select(x >= zero, fma(zero - p, rest, one), p * rest))
+    return steps.then(fma(negative, p * rest, tirx.max(x, zero)))
 
 
 def _negative(x: Expr) -> Expr:

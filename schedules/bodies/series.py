@@ -16,6 +16,7 @@ from tvm.tirx import Expr
 
 from schedules.bodies.exponential import exp as exp_of_negative
 from schedules.bodies.expressions import blend, fma
+from schedules.bodies.steps import Steps
 from schedules.spec.functions import (
     COS_SERIES,
     ERF_SERIES,
@@ -40,28 +41,9 @@ from schedules.spec.functions import (
 SIGN, MANTISSA, BIAS = -(1 << 31), (1 << 23) - 1, 127
 
 
-class _Steps:
-    """Values that an expression reads several times, each computed once."""
-
-    def __init__(self) -> None:
-        self._held: list[tuple[tirx.Var, Expr]] = []
-
-    def hold(self, value: Expr) -> Expr:
-        """Return a name of ``value``."""
-        var = tirx.Var(f"t{len(self._held)}", str(value.ty.dtype))
-        self._held.append((var, value))
-        return var
-
-    def then(self, result: Expr) -> Expr:
-        """Return ``result`` behind the values that it reads."""
-        for var, value in reversed(self._held):
-            result = tirx.Let(var, value, result)
-        return result
-
-
 def exp(x: Expr) -> Expr:
     """Return exp of ``x``; 0 far below 0, infinity far above."""
-    steps = _Steps()
+    steps = Steps()
     least, greatest = map(_number, EXP_RANGE)
     # In this order of operands what is not a number passes.
     a = steps.hold(tirx.min(greatest, tirx.max(least, x)))
@@ -74,7 +56,7 @@ def exp(x: Expr) -> Expr:
 
 def tanh(x: Expr) -> Expr:
     """Return the hyperbolic tangent of ``x``."""
-    steps = _Steps()
+    steps = Steps()
     x = steps.hold(x)
     a = steps.hold(_magnitude(x))
     z = steps.hold(x * x)
@@ -88,7 +70,7 @@ def tanh(x: Expr) -> Expr:
 
 def erf(x: Expr) -> Expr:
     """Return the error function of ``x``."""
-    steps = _Steps()
+    steps = Steps()
     x = steps.hold(x)
     a = steps.hold(_magnitude(x))
     near = x * _series(ERF_SERIES, steps.hold(x * x))
@@ -101,7 +83,7 @@ def erf(x: Expr) -> Expr:
 
 def log(x: Expr) -> Expr:
     """Return the natural logarithm of ``x``; minus infinity of 0, no number below."""
-    steps = _Steps()
+    steps = Steps()
     x = steps.hold(x)
     a = steps.hold(_magnitude(x))
     raw = tirx.reinterpret("int32", a)
@@ -131,7 +113,7 @@ def cos(x: Expr) -> Expr:
 
 def _wave(x: Expr, ahead: int) -> Expr:
     """Return the sine of ``x`` and so many quarters of a turn."""
-    steps = _Steps()
+    steps = Steps()
     x = steps.hold(x)
     a = steps.hold(tirx.min(_number(GREATEST_ANGLE), tirx.max(_number(-GREATEST_ANGLE), x)))
     whole = tirx.call_llvm_pure_intrin("int32", "llvm.lrint", a * _number(2 / math.pi))

@@ -217,8 +217,12 @@ class _Emitter:
             buffer = self.buffers[name]
             return buffer[index] if index is not None else lanes.held(buffer[c, ramp(LANES)])
 
-        acc = T.Bind(self._sum(window, c, taps, _load("bias")))
-        IRBuilder.name("acc", acc)
+        total = self._sum(window, c, taps, _load("bias"))
+        # In a buffer: what is bound to a name TVM writes out again, for each use in a function.
+        held = T.sblock_alloc_buffer(int64((1,)), str(total.ty.dtype), layout=None)
+        IRBuilder.name("acc", held)
+        T.buffer_store(held, total, [T.int64(0)])
+        acc = held[T.int64(0)]
         r = lanes.held(self.buffers["r"][(*position, ramp(LANES))]) if self.spec.residual else None
         y = lanes.in_order(epilogue(self.spec, acc, _load, r))
         T.buffer_store(self.buffers["y"], clear_tail(self.spec, c, y), [*position, ramp(LANES)])

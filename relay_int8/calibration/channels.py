@@ -19,9 +19,8 @@ import numpy.typing as npt
 from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.methods import Method
 from relay_int8.numerics.equalization import (
-    equal_range_factors,
+    free_factors,
     least_noise_factors,
-    needed_factors,
     typical_power,
     within_range,
 )
@@ -79,14 +78,8 @@ class ScalableChannels:
         if self.reads is None:
             largest = np.abs(extremes).max(axis=0)
             values = observed[self.name].images * self.positions
-            factors = equal_range_factors(largest, self.bounds, values)
-            results = {
-                name: max(abs(float(observed[name].low)), abs(float(observed[name].high)))
-                for name in self.gains
-                if name in observed
-            }
-            needed = needed_factors(largest.max(), self.gains, results)
-            return np.minimum(factors, needed).astype(np.float32)
+            results = {name: observed[name].largest for name in self.gains if name in observed}
+            return free_factors(largest, self.bounds, values, self.gains, results)
         if self.power is not None:
             return least_noise_factors(extremes, self.power, self.reads)
         factors = least_noise_factors(extremes, typical_power(extremes), self.reads)

@@ -38,8 +38,7 @@ def covering(largest: float, bins: int) -> Grid:
 
 def grow(grid: Grid, statistic: npt.NDArray[np.float32]) -> Grid:
     """Return the grid, or the wider one that covers an image with this range statistic too."""
-    seen = Range.from_statistic(statistic)
-    largest = 0.0 if seen.empty else max(-float(seen.low), float(seen.high))
+    largest = Range.from_statistic(statistic).largest
     return grid if largest < grid.high else covering(largest, grid.bins)
 
 

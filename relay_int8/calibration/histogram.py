@@ -74,6 +74,11 @@ class Range:
         """Whether no finite value was seen."""
         return bool(self.low > self.high)
 
+    @property
+    def largest(self) -> float:
+        """The largest magnitude of the finite values; 0 where none was seen."""
+        return 0.0 if self.empty else max(-float(self.low), float(self.high))
+
 
 @dataclass(frozen=True)
 class Grid:

@@ -113,6 +113,27 @@ def needed_factors(
     return np.maximum(needed, 1.0)
 
 
+def free_factors(
+    largest: Array,
+    bounds: Array,
+    values: int,
+    gains: Mapping[str, Array],
+    results: Mapping[str, float],
+) -> npt.NDArray[np.float32]:
+    """Return float32 (channels,): factors where these cost nothing, as before depthwise layers.
+
+    Parameters
+    ----------
+    largest, bounds, values
+        As :func:`equal_range_factors` has them.
+    gains, results
+        As :func:`needed_factors` has them; without gains channels fill their range.
+    """
+    factors = equal_range_factors(largest, bounds, values)
+    needed = needed_factors(float(np.max(largest)), gains, results)
+    return np.minimum(factors, needed).astype(np.float32)
+
+
 def least_noise_factors(extremes: Array, power: Array, read: Array) -> npt.NDArray[np.float32]:
     """Return float32 (channels,): factors by which layers lose least to rounding.
 

@@ -184,7 +184,7 @@ def _of_tensor(name: str, entry: Entry) -> Iterator[Hazard]:
         yield Hazard(kind="no-range", name=name, message=f"{message}; exclude it or give a range")
     if observed.empty or not entry.high > entry.low:
         return
-    largest = max(-float(observed.low), float(observed.high))
+    largest = observed.largest
     threshold = max(-float(entry.low), float(entry.high))
     if 0 < threshold < CUT * largest:
         yield Hazard(

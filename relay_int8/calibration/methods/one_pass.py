@@ -28,8 +28,7 @@ class OnePassMethod(SymmetricMethod):
 
     def grid(self, scheme: Scheme, observed: Range) -> Grid:
         """Return the grid that a tensor with this range ends with."""
-        largest = max(-float(observed.low), float(observed.high), 0.0)
-        return covering(largest, self.bins)
+        return covering(observed.largest, self.bins)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from relay_int8.graph.group import Group, Smooth
 from relay_int8.graph.norm_readers import find_norm_readers
 from relay_int8.graph.plan import Plan
 from relay_int8.messages import few
-from relay_int8.numerics.equalization import equal_range_factors, needed_factors
+from relay_int8.numerics.equalization import free_factors
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.chains import Chain, find_chains
@@ -87,10 +87,9 @@ def depthwise_factors(
     """
     chosen = {}
     for name, chain in _depthwise_chains(mod, separate).items():
-        factors = equal_range_factors(maxima[name], chain.bounds, images * _positions(chain))
-        results = {reader: maxima[reader].max() for reader in _gains(chain)}
-        needed = needed_factors(maxima[name].max(), _gains(chain), results)
-        chosen[name] = np.minimum(factors, needed).astype(np.float32)
+        values, gains = images * _positions(chain), _gains(chain)
+        results = {reader: float(maxima[reader].max()) for reader in gains}
+        chosen[name] = free_factors(maxima[name], chain.bounds, values, gains, results)
     return chosen
 
 

@@ -8,10 +8,11 @@ import pytest
 import tvm
 from tvm import relax
 
-from relay_int8.calibration import CalibrationTable, channels, open_data
+from relay_int8.calibration import CalibrationTable, open_data
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError
+from relay_int8.numerics import equalization
 from relay_int8.numerics.equalization import ENOUGH_VALUES, equal_range_factors, needed_factors
 from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.config import QuantConfig, Tools
@@ -111,8 +112,8 @@ def powers_of_two(monkeypatch):
         _, exponents = np.frexp(equal_range_factors(largest, bounds, ENOUGH_VALUES))
         return np.ldexp(F(1), exponents - 1)
 
-    monkeypatch.setattr(channels, "equal_range_factors", _rounded)
-    monkeypatch.setattr(channels, "needed_factors", lambda *_: np.inf)
+    monkeypatch.setattr(equalization, "equal_range_factors", _rounded)
+    monkeypatch.setattr(equalization, "needed_factors", lambda *_: np.inf)
 
 
 @pytest.mark.parametrize("name", [name for name in NETS if name != "relu6"])

@@ -113,6 +113,13 @@ def test_versions_of_a_functions_domain_differ():
     assert_close(run_relax(import_onnx(proto), X), run_onnx(proto, X))
 
 
+def test_a_function_of_the_standard_domain_leaves_the_opset_alone():
+    square = function("Square", ["x"], [node("Mul", ["x", "x"], ["y"])])
+    square.domain = ""
+    proto = with_functions([node("Square", ["x"], ["out"])], [square])
+    assert_close(run_relax(import_onnx(proto), X), [X * X])
+
+
 def test_a_call_leaves_operands_and_results_out():
     """ONNX infers no shapes then, and ONNX Runtime refuses it."""
     proto = with_functions([call("Both", ["x", ""], "h"), call("Both", ["h"], "out")], [both()])

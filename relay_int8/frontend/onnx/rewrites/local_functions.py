@@ -13,6 +13,7 @@ import onnx
 from onnx import inliner, shape_inference
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.onnx.rewrites.functions import STANDARD
 from relay_int8.frontend.onnx.rewrites.outline import fill, outline
 
 INLINER_ERRORS = (
@@ -74,7 +75,7 @@ def _align_versions(model: onnx.ModelProto) -> None:
 
     ONNX leaves a function as it is where model and function disagree; jax2onnx writes 1 and 23.
     """
-    domains = {function.domain for function in model.functions}
+    domains = {function.domain for function in model.functions}.difference(STANDARD)
     for opset in chain(model.opset_import, *(f.opset_import for f in model.functions)):
         if opset.domain in domains:
             opset.version = 1

@@ -217,15 +217,25 @@ class _Emitter:
             buffer = self.buffers[name]
             return buffer[index] if index is not None else lanes.held(buffer[c, ramp(LANES)])
 
-        total = self._sum(window, c, taps, _load("bias"))
-        # In a buffer: what is bound to a name TVM writes out again, for each use in a function.
-        held = T.sblock_alloc_buffer(int64((1,)), str(total.ty.dtype), layout=None)
-        IRBuilder.name("acc", held)
-        T.buffer_store(held, total, [T.int64(0)])
-        acc = held[T.int64(0)]
+        acc = self._held(self._sum(window, c, taps, _load("bias")))
         r = lanes.held(self.buffers["r"][(*position, ramp(LANES))]) if self.spec.residual else None
         y = lanes.in_order(epilogue(self.spec, acc, _load, r))
         T.buffer_store(self.buffers["y"], clear_tail(self.spec, c, y), [*position, ramp(LANES)])
+
+    def _held(self, total: Expr) -> Expr:
+        """Return a sum that the epilogue reads several times.
+
+        What is bound to a name TVM writes out again for each use in a function: there it is in a
+        buffer. Without one it is not, as tuning records are of these loops.
+        """
+        if not self.spec.activation:
+            acc = T.Bind(total)
+            IRBuilder.name("acc", acc)
+            return acc
+        held = T.sblock_alloc_buffer(int64((1,)), str(total.ty.dtype), layout=None)
+        IRBuilder.name("acc", held)
+        T.buffer_store(held, total, [T.int64(0)])
+        return held[T.int64(0)]
 
     def _sum(self, window: Any, c: Expr, taps: tuple[Tap, ...], bias: Expr) -> Expr:
         """Return the accumulators of one output pixel, which are ``parts`` registers on the way."""

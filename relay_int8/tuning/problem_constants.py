@@ -181,8 +181,10 @@ def _accumulators(spec: Spec, tensors: Arrays, params: Arrays) -> np.ndarray:
     open_bounds = np.array([-np.inf, np.inf], np.float32)
     z = params["z"].copy()
     z[spec.zero_points.index("y")] = 0
-    others = {"activation": None} if isinstance(spec, Conv2d | Dense) else {}
-    plain: Any = replace(spec, y="float32", **others)  # type: ignore[arg-type]
+    others: dict[str, Any] = {"activation": None} if isinstance(spec, Conv2d | Dense) else {}
+    if isinstance(spec, Conv2d):
+        others["sum_first"] = False
+    plain: Any = replace(spec, y="float32", **others)
     opened = {**params, **ones, "m_r": _f32(0), "clamp": open_bounds, "z": z}
     return reference(plain, tensors, opened)
 
@@ -195,6 +197,8 @@ def _fit_channels(spec: Conv2d | Dense, tensors: Arrays, params: Arrays) -> None
         bounds = np.array([-REACH, REACH], np.float32)
         largest = 1.0 if spec.activation in GATES_ALONE else REACH
         steps = 0.99 * float(params["clamp"][1]) / largest
+        if isinstance(spec, Conv2d) and spec.sum_first:
+            params["m_r"] = _f32(REACH / 256)  # to real numbers, not to steps
         params["m_y"] = np.linspace(0.9 * steps, steps, len(acc), dtype=np.float32)
     overall = _fit(acc, bounds)
     for channel, sums in enumerate(acc):

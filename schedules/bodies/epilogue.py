@@ -84,12 +84,16 @@ def epilogue(
     if spec.rounding:
         return _fixed_epilogue(spec, spec.rounding, acc, load, r)
     count = lanes(acc)
-    scaled = cast(acc, "float32") * _by_sign(spec, acc, load, "m", "m_neg")
+    sum_first = r is not None and isinstance(spec, Conv2d) and spec.sum_first
+    m = load("m") if sum_first else _by_sign(spec, acc, load, "m", "m_neg")
+    scaled = cast(acc, "float32") * m
+    if spec.activation and not sum_first:
+        scaled = activated(spec.activation, scaled) * load("m_y")
     if r is not None:
         centred = cast(r, "int32") - broadcast(load("z", 2), count)
         scaled = fma(cast(centred, "float32"), broadcast(load("m_r", 0), count), scaled)
-    if spec.activation:
-        scaled = activated(spec.activation, scaled) * load("m_y")
+    if sum_first:
+        scaled = _of_sum(spec, scaled, load)
     bounds, zero_point = (load("clamp", 0), load("clamp", 1)), load("z", 1)
     return requantized(scaled, zero_point, bounds, spec.y)
 
@@ -176,9 +180,21 @@ def _float_epilogue(
     kept = acc if r is None else acc + r
     if not spec.leaky:
         return kept
+    if isinstance(spec, Conv2d | OpenConv2d) and spec.sum_first:
+        return _of_sum(spec, kept, load)
     alpha = load("alpha")
     scaled = acc * alpha if r is None else fma(acc, alpha, r)
     return tirx.Select(acc < broadcast(tirx.const(0, "float32"), lanes(acc)), scaled, kept)
+
+
+def _of_sum(spec: Conv2d | OpenConv2d, total: Expr, load: Load) -> Expr:
+    """Return a slope or a function of sums with the residual, float32 lanes."""
+    if isinstance(spec, Conv2d) and spec.activation:
+        return activated(spec.activation, total) * load("m_y")
+    steps = Steps()
+    total = steps.hold(total)
+    zero = broadcast(tirx.const(0, "float32"), lanes(total))
+    return steps.then(tirx.Select(total < zero, total * load("alpha"), total))
 
 
 def _clamp(value: Expr, load: Load) -> Expr:

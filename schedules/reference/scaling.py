@@ -77,16 +77,30 @@ def epilogue(
         product = product + _wide(r) * params["m_add"].reshape(shape)
         shift = params["shift"].reshape(shape)
         return requantize_fixed(product, shift, z_y, bounds, spec.y, spec.rounding)
+    sum_first = isinstance(spec, Conv2d) and spec.sum_first
     multiplier = factors(spec, params, "m", shape)
-    if spec.leaky:
+    if spec.leaky and not sum_first:
         multiplier = by_sign(acc, multiplier, factors(spec, params, "m_neg", shape))
-    if spec.activation:
-        values = activated(spec.activation, acc.astype(np.float32) * multiplier[0])
-        return to_integer(values * params["m_y"].reshape(shape), z_y, bounds, spec.y)
-    if r is None:
+    if r is None and spec.activation is None:
         return scale(spec, acc, multiplier, z_y, bounds)
-    t = fma(r.astype(np.float32), params["m_r"], acc.astype(np.float32) * multiplier[0])
+    t = acc.astype(np.float32) * multiplier[0]
+    if spec.activation and not sum_first:
+        t = activated(spec.activation, t) * params["m_y"].reshape(shape)
+    if r is not None:
+        t = fma(r.astype(np.float32), params["m_r"], t)
+    if sum_first:
+        t = of_sum(spec, t, params)
     return to_integer(t, z_y, bounds, spec.y)
+
+
+def of_sum(spec: Conv2d, total: np.ndarray, params: Arrays) -> np.ndarray:
+    """Return a slope or a function of float32 sums with the residual; channels are axis 1."""
+    shape = (1, -1, *(1,) * (total.ndim - 2))
+    if spec.activation:
+        values = activated(spec.activation, total) * params["m_y"].reshape(shape)
+    else:
+        values = np.where(total < 0, total * params["alpha"].reshape(shape), total)
+    return np.asarray(values)
 
 
 def _wide(x: np.ndarray) -> np.ndarray:

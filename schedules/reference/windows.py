@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from schedules.reference.exact import clamp, fma
-from schedules.reference.scaling import epilogue, factors, scale
+from schedules.reference.scaling import epilogue, factors, of_sum, scale
 from schedules.spec import Conv2d, Dense, Pair, Pool2d
 from schedules.template import Arrays
 
@@ -110,6 +110,8 @@ def _float_epilogue(
     shape = (1, -1, *(1,) * (acc.ndim - 2))
     addend = np.zeros_like(acc) if r is None else r
     y = acc + addend
-    if spec.leaky:
+    if isinstance(spec, Conv2d) and spec.sum_first:
+        y = of_sum(spec, y, params)
+    elif spec.leaky:
         y = np.where(acc < 0, fma(acc, params["alpha"].reshape(shape), addend), y)
     return clamp(y, params["clamp"])

@@ -35,15 +35,19 @@ class Conv2d(Requantizing):
     ``y = requantize(acc, m)``, or with ``leaky`` ``requantize(acc, m if acc >= 0 else m_neg)``,
     or with ``residual`` ``t = fma(float32(r - z_r), m_r, float32(acc) * m)``, rounded and clamped;
     or with ``activation`` (``schedules.spec.activations``), whose argument and result are real
-    numbers, ``t = activation(float32(acc) * m) * m_y``, rounded and clamped.
+    numbers, ``t = activation(float32(acc) * m) * m_y``, rounded and clamped, ``t`` with a residual
+    ``fma(float32(r - z_r), m_r, activation(float32(acc) * m) * m_y)``.
+    With ``sum_first`` leaky and activation are of the sum with the residual, ``s = fma(float32(r -
+    z_r), m_r, float32(acc) * m)``: ``t = s * alpha`` where leaky and s < 0, or ``activation(s) *
+    m_y``.
     float32 x: ``acc = bias + sum x * w``, then ``acc * alpha`` where leaky and negative, then
-    ``+ r``, then clamp. With ``half``, for float32 x alone, x and w are rounded to float16 (half to
+    ``+ r``, or this before that with ``sum_first``, then clamp. With ``half``, for float32 x alone, x and w are rounded to float16 (half to
     even, infinite from 65520) before they are multiplied, exactly, in float32.
 
     Integer params: w int8 (oc, ic/groups, kh, kw), or with ``weights`` int16 in [-255, 255], which
     are bytes less a zero point; bias int32 (oc,); m float32 (oc,); m_neg float32 (oc,) if leaky;
-    m_r float32 (1,) if residual; m_y float32 (oc,) with an activation; z int32 (3,) = z_x, z_y,
-    z_r; clamp float32 (2,).
+    m_r float32 (1,) if residual; m_y float32 (oc,) with an activation; alpha float32 (oc,), not
+    m_neg, if leaky and ``sum_first``; z int32 (3,) = z_x, z_y, z_r; clamp float32 (2,).
     float32 params: w float32, bias float32 (oc,), alpha float32 (oc,) if leaky, clamp float32 (2,).
     Fixed-point: ``y = shift_right(acc * m, shift)``, m_neg and shift_neg where leaky and acc < 0;
     with ``residual`` ``shift_right(acc * m + (r - z_r) * m_add, shift)``, m_neg at the same shift.
@@ -64,6 +68,7 @@ class Conv2d(Requantizing):
     x: DType
     y: DType
     residual: DType | None = None
+    sum_first: bool = False
     leaky: bool = False
     half: bool = False
     activation: Activation | None = None
@@ -71,7 +76,8 @@ class Conv2d(Requantizing):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_activation(self, self.residual)
+        _check_activation(self)
+        _check_order(self)
 
     @property
     def out_size(self) -> Pair:
@@ -89,11 +95,11 @@ class Conv2d(Requantizing):
         """Names of the constants it reads."""
         if self.x == "float32":
             return ("w", "bias", *(("alpha",) if self.leaky else ()), "clamp")
-        factors = ("m", *(("m_neg",) if self.leaky else ()))
+        slopes = (("alpha",) if self.sum_first else ("m_neg",)) if self.leaky else ()
         if not self.residual:
-            return ("w", "bias", *self.scaled_by(*factors), *_steps(self), "z", "clamp")
+            return ("w", "bias", *self.scaled_by("m", *slopes), *_steps(self), "z", "clamp")
         addend = ("m_add", "shift") if self.rounding else ("m_r",)
-        return ("w", "bias", *factors, *addend, "z", "clamp")
+        return ("w", "bias", "m", *slopes, *addend, *_steps(self), "z", "clamp")
 
     @property
     def zero_points(self) -> tuple[str, ...]:
@@ -153,7 +159,7 @@ class Dense(Requantizing):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_activation(self, None)
+        _check_activation(self)
 
     @property
     def params(self) -> tuple[str, ...]:
@@ -191,7 +197,7 @@ def _steps(spec: Conv2d | Dense) -> tuple[str, ...]:
     return ("m_y",) if spec.activation else ()
 
 
-def _check_activation(spec: Conv2d | Dense, residual: DType | None) -> None:
+def _check_activation(spec: Conv2d | Dense) -> None:
     """Raise a ScheduleError where an activation is unknown, or beside what it cannot be with."""
     if spec.activation is None:
         return
@@ -201,7 +207,6 @@ def _check_activation(spec: Conv2d | Dense, residual: DType | None) -> None:
         )
     beside = {
         "float32 x or y": "float32" in (spec.x, spec.y),
-        "a residual": residual is not None,
         "a slope": spec.leaky,
         f"the rounding {spec.rounding}": spec.rounding is not None,
     }
@@ -210,4 +215,17 @@ def _check_activation(spec: Conv2d | Dense, residual: DType | None) -> None:
         raise ScheduleError(
             f"{spec.kind}: {spec.activation} in the epilogue has no form with {misfits[0]}; "
             "compute it behind the kernel"
+        )
+
+
+def _check_order(spec: Conv2d) -> None:
+    """Raise a ScheduleError where a slope or a function cannot be of the sum with a residual."""
+    if not spec.sum_first:
+        return
+    if spec.residual is None or not (spec.leaky or spec.activation):
+        raise ScheduleError("conv2d: sum_first takes a residual, and a slope or an activation")
+    if spec.rounding:
+        raise ScheduleError(
+            f"conv2d: a slope of the sum with a residual has no form with the rounding "
+            f"{spec.rounding}; compute it behind the kernel"
         )

@@ -53,6 +53,7 @@ class OpenConv2d(OperatorSpec):
     steps: int
     tile: Pair
     residual: bool = False
+    sum_first: bool = False
     leaky: bool = False
     depthwise: bool = False
 

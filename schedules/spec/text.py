@@ -92,7 +92,13 @@ SPECS: dict[str, type[Spec]] = {
 TIMES = "_times_"
 _SIZES = ("batch", "rows")
 """Fields that hold a size by itself; all other sizes stand in shapes."""
-_UNSAID = {"half": False, "requantize": "float", "activation": None, "weights": "int8"}
+_UNSAID = {
+    "half": False,
+    "requantize": "float",
+    "activation": None,
+    "weights": "int8",
+    "sum_first": False,
+}
 """Fields that are left out where they have this value: texts from before them stay the same."""
 
 

@@ -31,6 +31,21 @@ CASES = {
     "depthwise": Case(
         spec=Conv2d(**(CONV | {"out_channels": 32, "groups": 32}), activation="quick_gelu"),
     ),
+    "sum": Case(
+        spec=Conv2d(**CONV, activation="swish", residual="int8"), template=CONV2D_DP4A
+    ),
+    "of_the_sum": Case(
+        spec=Conv2d(**CONV, leaky=True, residual="int8", sum_first=True), template=CONV2D_DP4A
+    ),
+    "groups_of_the_sum": Case(
+        spec=Conv2d(**(CONV | {"groups": 8}), activation="swish", residual="uint8", sum_first=True),
+        template=CONV2D_ANY_GROUP_CUDA,
+    ),
+    "mma_of_the_sum": Case(
+        spec=Conv2d(**CONV, leaky=True, residual="uint8", sum_first=True),
+        template=CONV2D_MMA,
+        wanted=Layouts(inputs=(NCHW32C, NCHW32C), output=NCHW32C),
+    ),
     "dense": Case(spec=Dense(rows=3, n=13, k=19, **BYTES, activation="sigmoid")),
     "mma": Case(spec=Conv2d(**CONV, activation="swish"), template=CONV2D_MMA, wanted=BLOCKED),
     "mma_dense": Case(

@@ -61,17 +61,23 @@ def reference(spec: Conv2d | Dense, arrays: Arrays) -> np.ndarray:
     """Return y; float32 convolutions in float64, for comparison with a tolerance."""
     acc = accumulators(spec, arrays)
     low, high = arrays["clamp"]
+    sum_first = isinstance(spec, Conv2d) and spec.sum_first
     if spec.x == "float32":
+        if spec.leaky and sum_first:
+            acc = acc + arrays["r"]
+            return np.clip(np.where(acc < 0, acc * channels(spec, arrays["alpha"]), acc), low, high)
         if spec.leaky:
             acc = np.where(acc < 0, acc * channels(spec, arrays["alpha"]), acc)
         return np.clip(acc + arrays.get("r", 0), low, high)
     m = np.broadcast_to(channels(spec, arrays["m"]), acc.shape)
-    if spec.leaky:
+    if spec.leaky and not sum_first:
         m = np.where(acc >= 0, m, channels(spec, arrays["m_neg"]))
     t = acc.astype("int32").astype("float32") * m
     if "r" in arrays:
         r = (arrays["r"].astype("int32") - arrays["z"][2]).astype("float32")
         t = fma_f32(r, arrays["m_r"][0], t)
+    if spec.leaky and sum_first:
+        t = np.where(t < 0, t * channels(spec, arrays["alpha"]), t)
     if spec.y == "float32":
         return np.clip(t, low, high)
     q = np.clip(np.rint(t), low, high).astype("int64") + arrays["z"][1]
@@ -114,6 +120,7 @@ def random_arrays(spec: Conv2d | Dense, rng: np.random.Generator, batch: int = 1
         arrays["m_r"] = np.array([0.37], "float32")
         if spec.activation:
             arrays["m"] /= np.float32(20)
+        arrays["alpha"] = np.linspace(-0.5, 0.5, count, dtype="float32")
         arrays["m_y"] = rng.uniform(12, 36, count).astype("float32")
         z_y = 0 if spec.y == "float32" else int(rng.integers(*RANGE[spec.y]))
         z_x = int(rng.integers(*RANGE[spec.x]))

@@ -127,7 +127,6 @@ def test_texts_without_a_function_are_as_before():
     ("fields", "reason"),
     [
         ({"y": "float32"}, "has no form with float32 x or y"),
-        ({"residual": "uint8"}, "has no form with a residual"),
         ({"leaky": True}, "has no form with a slope"),
         ({"requantize": "tflite"}, "has no form with the rounding tflite"),
         ({"activation": "tanh"}, "activation 'tanh' is unknown; known are sigmoid"),

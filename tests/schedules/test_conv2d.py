@@ -69,6 +69,7 @@ FLOAT_CASES = {
     **{name: CASES[name] for name in ("same", "wide_asymmetric", "ragged_channels", "groups")},
     "residual": {"residual": "float32", "out_channels": 40},
     "residual_leaky": {"residual": "float32", "leaky": True},
+    "leaky_sum": {"residual": "float32", "leaky": True, "sum_first": True},
 }
 BATCH = tirx.Var("n", "int64")
 

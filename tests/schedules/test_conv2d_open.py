@@ -33,6 +33,7 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[int, int, int, int]]]] = {
     ),
     "ragged_residual": (
         {"residual": "float32", "leaky": True},
+        {"residual": "float32", "leaky": True, "sum_first": True},
         [(20, 40, 6, 5), (48, 70, 4, 4)],
     ),
     "few_channels": ({**POINTWISE, "strides": (2, 2)}, [(5, 3, 7, 6), (5, 35, 4, 9)]),

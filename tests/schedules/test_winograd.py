@@ -43,6 +43,7 @@ CASES: dict[str, dict[str, Any]] = {
     "ragged_channels": {"in_channels": 20, "out_channels": 40},
     "batch": {"batch": 2, "in_channels": 16, "out_channels": 16},
     "residual_leaky": {"residual": "int8", "leaky": True, "y": "int8", "width": 6},
+    "leaky_sum": {"residual": "uint8", "leaky": True, "sum_first": True, "width": 6},
     "dilated": {"dilation": (2, 3), "padding": (2, 3, 2, 3), "height": 13, "width": 26},
     "parts_of_a_pixel": {"dilation": (4, 8), "padding": (4, 5, 3, 8), "height": 9, "width": 9},
     "float": {"y": "float32", "leaky": True, "out_channels": 40, "height": 6},

@@ -80,6 +80,7 @@ def opened(spec: Conv2d, target: Target) -> OpenConv2d | None:
         steps=1 if depthwise else min(spec.in_channels, LANES),
         tile=_tile(spec, min(accumulators(target), MOST_ACCUMULATORS)),
         residual=spec.residual is not None,
+        sum_first=spec.sum_first,
         leaky=spec.leaky,
         depthwise=depthwise,
     )

@@ -94,6 +94,8 @@ class Group:
     ``output`` is what it gives.
     ``floats`` are read as float32 even by an integer kernel: offsets, masks, sums that a recurrent
     layer adds to; ``state_weight`` is what its state is multiplied by.
+    Of the members, ``addition`` is the sum with the residual, ``activated`` what the activation
+    gives.
     """
 
     kind: str
@@ -103,9 +105,10 @@ class Group:
     members: list[relax.Var] = field(default_factory=list)
     weight: Weight | None = None
     bias: np.ndarray | None = None
-    residual: bool = False
+    addition: relax.Var | None = None
     floats: list[relax.Var] = field(default_factory=list)
     activation: Clip | Leaky | Smooth | None = None
+    activated: relax.Var | None = None
     function: FunctionSubgraph | None = None
     affine: ChannelAffine | None = None
     shuffle: ShuffleSubgraph | None = None
@@ -117,6 +120,22 @@ class Group:
     def name(self) -> str:
         """Name of the tensor it computes."""
         return str(self.output.name)
+
+    @property
+    def residual(self) -> bool:
+        """Whether a residual is added."""
+        return self.addition is not None
+
+    @property
+    def ends_in_sum(self) -> bool:
+        """Whether a residual is added last, to what the activation gives if there is one."""
+        return self.addition is not None and self.addition.same_as(self.output)
+
+    @property
+    def sum_first(self) -> bool:
+        """Whether a slope or a function is of the sum with the residual."""
+        is_bound = isinstance(self.activation, Clip | None)
+        return self.residual and not self.ends_in_sum and not is_bound
 
     @property
     def is_layer(self) -> bool:

@@ -4,7 +4,8 @@ Serves float and QDQ modules alike: annotate, realize and the float lowering see
 
     roots, and operators of several calls: see ``graph.group_roots``
     conv2d | matmul  -> + constant bias -> + residual -> relu | clip | leaky_relu | prelu
-    conv2d | matmul  -> + constant bias -> a function that ``graph.gates`` knows
+    conv2d | matmul  -> + constant bias -> + residual -> a function that ``graph.gates`` knows
+    conv2d  -> + constant bias -> relu | leaky_relu | prelu | such a function -> + residual
     add | subtract | multiply | divide | maximum | minimum | avg_pool2d | affine -> relu | clip
 
 An operator is absorbed when it is the only reader of what comes before it. Of two convolutions
@@ -21,7 +22,7 @@ from tvm import relax
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.gates import activation_of
-from relay_int8.graph.group import AFFINE, CONV2D, DENSE, Group, Leaky, Smooth
+from relay_int8.graph.group import AFFINE, CONV2D, DENSE, Clip, Group, Leaky, Smooth
 from relay_int8.graph.group_roots import (
     KINDS,
     PAIRS,
@@ -51,7 +52,7 @@ def find_groups(
         A function in canonical form, with or without Q/DQ pairs.
     separate
         Names of tensors whose operator is not to be absorbed as a residual addition, or whose
-        function is not to be absorbed by the layer before it.
+        function or slope is not to be absorbed by the layer before it.
     attention
         Whether attention is one group; otherwise its two products and its softmax are.
     functions
@@ -78,9 +79,12 @@ def find_groups(
         if group.kind == CONV2D and group.output.name not in separate:
             _absorb_residual(reader, group, groups, absorbed, separate)
     for group in groups.values():
-        _absorb_activation(reader, group, absorbed)
+        _absorb_activation(reader, group, absorbed, separate)
     for group in _layers_before(groups, reader) if functions else ():
         _absorb_function(reader, group, groups, absorbed, separate)
+    for group in _by_output(groups, reader):
+        if group.kind == CONV2D and group.activated is not None and not group.residual:
+            _absorb_last(reader, group, groups, absorbed, separate)
     heads = {var: group for var, group in groups.items() if var not in absorbed}
     return _by_output(heads, reader)
 
@@ -125,8 +129,31 @@ def _absorb_residual(
     ):
         return
     group.inputs.append(other[0])
-    group.residual = True
+    group.addition = add
     _append(group, add, absorbed)
+
+
+def _absorb_last(
+    reader: FunctionIndex,
+    group: Group,
+    groups: dict[relax.Var, Group],
+    absorbed: set[relax.Var],
+    separate: Collection[str],
+) -> None:
+    """Let a convolution add a residual to what its activation gives.
+
+    A kernel has one pair of bounds, for what it gives: ReLU in front of a sum is a slope of zero.
+    """
+    activation, add = group.activation, reader.sole_reader(group.output)
+    if add is None or add not in groups or len(groups[add].members) > 1:
+        return
+    if isinstance(activation, Clip):
+        if activation != Clip(0.0, np.inf):
+            return
+        activation = Leaky(np.zeros(1))
+    _absorb_residual(reader, group, groups, absorbed, separate)
+    if group.residual:
+        group.activation = activation
 
 
 def _is_rival(var: relax.Var, groups: dict[relax.Var, Group], reader: FunctionIndex) -> bool:
@@ -137,9 +164,13 @@ def _is_rival(var: relax.Var, groups: dict[relax.Var, Group], reader: FunctionIn
     )
 
 
-def _absorb_activation(reader: FunctionIndex, group: Group, absorbed: set[relax.Var]) -> None:
+def _absorb_activation(
+    reader: FunctionIndex, group: Group, absorbed: set[relax.Var], separate: Collection[str]
+) -> None:
     follower = reader.sole_reader(group.output)
     if follower is None or follower in absorbed or group.activation is not None:
+        return
+    if follower.name in separate:
         return
     if group.kind not in BOUNDED:
         return
@@ -147,14 +178,14 @@ def _absorb_activation(reader: FunctionIndex, group: Group, absorbed: set[relax.
         return
     activation = clip_or_slope(reader.values[follower])
     if isinstance(activation, Leaky):
-        if not group.is_layer or group.residual:
+        if not group.is_layer:
             return
         # The channels of a product are its last axis, those of PReLU axis 1.
         rank = len(dataflow.shape(follower))
         if group.kind == DENSE and rank != 2 and activation.slope.size > 1:
             return
     if activation is not None:
-        group.activation = activation
+        group.activation, group.activated = activation, follower
         _append(group, follower, absorbed)
 
 
@@ -166,7 +197,6 @@ def _layers_before(groups: dict[relax.Var, Group], reader: FunctionIndex) -> lis
         if group.weight is not None
         and group.inputs
         and group.activation is None
-        and not group.residual
         and group.output not in reader.results
     ]
 
@@ -199,6 +229,7 @@ def _absorb_function(
     layer.activation = Smooth(name, follower.kind, function, factors)
     for member in (*follower.members, *(scaled.members if scaled else ())):
         _append(layer, member, absorbed)
+    layer.activated = layer.output
 
 
 def _positive_factors(group: Group | None) -> Group | None:

@@ -79,8 +79,12 @@ class Plan:
 
     @property
     def additions(self) -> frozenset[str]:
-        """Additions and functions that are layers of their own: ``find_groups`` needs them."""
-        functions = {layer.name for layer in self.layers if layer.kind in ("function", *UNARY)}
+        """What is a layer of its own, and might be part of one: ``find_groups`` needs it.
+
+        Additions, functions, slopes.
+        """
+        kinds = ("activation", "function", *UNARY)
+        functions = {layer.name for layer in self.layers if layer.kind in kinds}
         return frozenset(functions).union(
             layer.root for layer in self.layers if layer.kind == "add"
         )

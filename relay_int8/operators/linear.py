@@ -16,7 +16,7 @@ from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.images import activate, rows, tail
 from relay_int8.operators.kernel import F32, Constants, Kernel, clamp, clamp_steps
 from relay_int8.operators.operator import Array, Operator
-from schedules.spec import DType, Spec
+from schedules.spec import Spec
 
 
 class Linear(Operator):
@@ -129,20 +129,22 @@ class Linear(Operator):
             "z": np.array([x.zero_point, y.zero_point if y else 0, 0], np.int32),
             "clamp": clamp_steps(group.activation, y),
         }
-        leaky = isinstance(group.activation, Leaky)
+        types = self._types(group, x=x.dtype, y=y.dtype if y else F32, weights=group.weight.dtype)
         if isinstance(group.activation, Leaky):
-            slopes = qparams.leaky_multiplier(x.scale, s_w, s_y, group.activation.slope)
-            constants["m_neg"] = np.broadcast_to(slopes, constants["m"].shape).copy()
-        types: dict[str, Any] = {"x": x.dtype, "y": y.dtype if y else F32, "leaky": leaky}
-        types["weights"] = group.weight.dtype
+            if group.sum_first:
+                constants["alpha"] = self._slopes(group, group.activation)
+            else:
+                slopes = qparams.leaky_multiplier(x.scale, s_w, s_y, group.activation.slope)
+                constants["m_neg"] = np.broadcast_to(slopes, constants["m"].shape).copy()
         if group.residual:
             assert y is not None
             types["residual"] = xs[1].dtype
-            constants["m_r"] = qparams.rescale_multiplier(xs[1].scale, y.scale)
+            of_function = isinstance(group.activation, Smooth) and group.sum_first
+            steps = np.float32(1) if of_function else y.scale
+            constants["m_r"] = qparams.rescale_multiplier(xs[1].scale, steps)
             constants["z"][2] = xs[1].zero_point
         if isinstance(group.activation, Smooth):
             assert y is not None
-            types["activation"] = group.activation.name
             constants["m"] = qparams.multiplier(x.scale, s_w, np.float32(1))
             factors = group.activation.factors
             if factors is None:
@@ -153,17 +155,30 @@ class Linear(Operator):
     def float_kernel(self, group: Group) -> Kernel:
         """Return float32 sums, weights by output channel."""
         assert group.weight is not None
-        leaky = isinstance(group.activation, Leaky)
         constants = {
             "w": np.ascontiguousarray(group.weight_rows, np.float32),
             "bias": group.bias_or_zero.astype(np.float32),
             "clamp": clamp(group.activation).astype(np.float32),
         }
         if isinstance(group.activation, Leaky):
-            slope = np.broadcast_to(group.activation.slope, constants["bias"].shape)
-            constants["alpha"] = slope.astype(np.float32)
-        residual: dict[str, DType] = {"residual": F32} if group.residual else {}
-        return self.spec(group, x=F32, y=F32, leaky=leaky, **residual), constants
+            constants["alpha"] = self._slopes(group, group.activation)
+        types = self._types(group, x=F32, y=F32)
+        return self.spec(group, **types), constants
+
+    def _types(self, group: Group, **types: Any) -> dict[str, Any]:
+        """Return fields of the spec that follow from types and from the epilogue."""
+        types["leaky"] = isinstance(group.activation, Leaky)
+        if isinstance(group.activation, Smooth):
+            types["activation"] = group.activation.name
+        if group.residual:
+            types["residual"] = F32
+        if group.sum_first:
+            types["sum_first"] = True
+        return types
+
+    def _slopes(self, group: Group, activation: Leaky) -> np.ndarray:
+        """Return float32 (channels,): slopes below zero."""
+        return np.broadcast_to(activation.slope, len(group.weight_rows)).astype(np.float32)
 
     def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
         """Return it with its own weights."""
@@ -212,9 +227,11 @@ class Linear(Operator):
         """Return products ``y`` with bias, residual and activation, images along the first axis."""
         if b is not None:
             y += self.addend(b)
-        if group.residual:
+        if group.residual and not group.ends_in_sum:
             y += xs[1].reshape(y.shape)
         y = activate(group.activation, y)
+        if group.ends_in_sum:
+            y += xs[1].reshape(y.shape)
         return y.reshape(len(xs[0]), *tail(dataflow.shape(group.output)))
 
     def is_batched(self, group: Group) -> bool:

@@ -115,7 +115,11 @@ def _unread_sums(groups: list[Group], reasons: Mapping[str, str | None]) -> set[
     """Return the additions that integer convolutions absorb for no integer reader."""
     integer = [group for group in groups if reasons[group.name] is None]
     read = {var for group in integer for var in group.inputs}
-    return {_sum_of(group) for group in integer if group.residual and group.output not in read}
+    return {
+        str(group.addition.name)
+        for group in integer
+        if group.addition is not None and group.output not in read
+    }
 
 
 def _unread_functions(groups: list[Group], reasons: Mapping[str, str | None]) -> set[str]:
@@ -123,15 +127,12 @@ def _unread_functions(groups: list[Group], reasons: Mapping[str, str | None]) ->
     integer = [group for group in groups if reasons[group.name] is None]
     read = {var for group in integer for var in group.inputs}
     return {
-        group.name
+        str(group.activated.name)
         for group in integer
-        if isinstance(group.activation, Smooth) and group.output not in read
+        if isinstance(group.activation, Smooth)
+        and group.activated is not None
+        and group.output not in read
     }
-
-
-def _sum_of(group: Group) -> str:
-    """Return the name of a residual sum: an activation may stand behind it."""
-    return str(group.members[-1 if group.activation is None else -2].name)
 
 
 def _excluded(group: Group, config: QuantConfig) -> bool:

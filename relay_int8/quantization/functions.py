@@ -29,23 +29,26 @@ FEWEST_OUTPUTS = 4096
 def separate_functions(
     groups: Collection[Group], config: QuantConfig, refused: Collection[str] = ()
 ) -> set[str]:
-    """Return the functions that layers of a float network are not to absorb, by name.
+    """Return the functions and slopes that layers of a float network are not to absorb, by name.
 
     Those that ranges have ``refused`` are among them. Networks of attention have most of their
     functions behind wide layers, so that with functions "quick" the others cost little too: they
-    are absorbed everywhere.
+    are absorbed everywhere. Fixed-point arithmetic has no slope of a sum with a residual.
     """
     exact = config.applied.functions == "exact" or any(g.kind == "attention" for g in groups)
-    return {
-        group.name
+    functions = {
+        str(group.activated.name)
         for group in groups
         if isinstance(group.activation, Smooth)
+        and group.activated is not None
         and (
-            group.name in refused
+            not {group.name, group.activated.name}.isdisjoint(refused)
             or _is_barred(group.activation, config)
             or not (exact or _costs_little(group))
         )
     }
+    of_sums = {group.name for group in groups if group.sum_first}
+    return functions if config.requantize == "float" else functions | of_sums
 
 
 def _is_barred(activation: Smooth, config: QuantConfig) -> bool:

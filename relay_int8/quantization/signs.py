@@ -23,11 +23,15 @@ def non_negative(groups: Collection[Group]) -> set[relax.Var]:
             positive = group.activation.low >= 0
         elif isinstance(group.activation, Smooth):
             positive = group.activation.is_non_negative
+        elif isinstance(group.activation, Leaky):
+            positive = not group.activation.slope.any()
         else:
             record = operator_of(group)
             positive = record.is_non_negative(group) or (
                 group.activation is None and record.passes_sign(group, known, _is_never_negative)
             )
+        if group.activation is not None and group.ends_in_sum:
+            positive = positive and group.inputs[-1] in known
         if positive:
             known.add(group.output)
     return known
@@ -55,6 +59,8 @@ def one_sided(groups: Collection[Group], *, leaky: bool = True) -> set[relax.Var
             short = _is_short(function)
         else:
             short = record.passes_sign(group, known, _reaches_one_side)
+        if group.activation is not None and group.ends_in_sum:
+            short = short and group.inputs[-1] in known
         if short:
             known.add(group.output)
     return known

@@ -128,10 +128,8 @@ class Integers:
         if attention.is_attention(match.core, is_view):
             return self._attended(match.core, s_y)
         acc = self.accumulator(match)
-        if match.gate:
-            x = scaled(acc.steps, multiplier(acc.s))
-            stretch = 1 if match.stretch is None else match.stretch.astype(np.float64)
-            return gated(match.gate, x) * multiplier(stretch / s_y)
+        if match.gate or match.sum_first:
+            return self._finished(match, acc, s_y)
         if match.residual is None:
             return scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
         r, s_r = self._view(match.residual)
@@ -140,6 +138,24 @@ class Integers:
             acc, (r, s_r) = Accumulator(r, s_r, np.float64(1)), (acc.steps, acc.s)
         t = scaled(acc.steps, _by_sign(acc.steps, acc.s / (s_y * acc.count), match))
         return fma(r.astype(np.float32), multiplier(s_r / s_y), t)
+
+    def _finished(self, match: Match, acc: Accumulator, s_y: Array) -> Array:
+        """Return t of a layer that ends in a function, or in a slope of its sum with a residual."""
+        unit = np.float64(1) if match.gate else s_y  # of what the function or the slope is of
+        t = scaled(acc.steps, multiplier(acc.s / unit))
+        if match.sum_first:
+            t = self._added(match, t, unit)
+        if match.gate:
+            stretch = 1 if match.stretch is None else match.stretch.astype(np.float64)
+            t = gated(match.gate, t) * multiplier(stretch / s_y)
+        else:
+            t = np.where(t < 0, t * _slope(t, match).astype(np.float32), t)
+        return t if match.sum_first or match.residual is None else self._added(match, t, s_y)
+
+    def _added(self, match: Match, t: Array, unit: Array) -> Array:
+        """Return t with the residual, both in ``unit``."""
+        r, s_r = self._view(match.residual)
+        return fma(r.astype(np.float32), multiplier(s_r / unit), t)
 
     def _fixed_steps(self, match: Match, y: Params) -> Array:
         s_y, rounding = np.float64(y.s.reshape(())), self.requantize

@@ -12,10 +12,13 @@ a float consumer). What one integer operator can hold, inside out:
     factor  = core | leaky(core)            of conv2d, matmul, view
     sum     = factor | factor + view        the factor then a conv2d nobody else reads, or a view
             | view - view
+            | relu(factor) + view | gated + view          of such a conv2d
             one view of a sum or a product of two may be constant integers, see is_integers
     root    = sum, then clamps and one-to-one moves
-            | a function of conv2d or matmul (+ bias) that epilogues compute, see oracle/gates.py
-              [* a positive constant a channel of an image]
+            | leaky(factor + view)          of such a conv2d
+            | gated
+    gated   = a function of conv2d or matmul (+ bias), or of conv2d (+ bias) + view, that epilogues
+              compute, see oracle/gates.py [* a positive constant a channel of an image]
 
 A tree of elementwise functions over one dequantize and scalar constants is a table. Any other tree
 is a float island.
@@ -52,6 +55,7 @@ BINARY = ("multiply", "divide", "maximum", "minimum")
 class Match:
     """One integer operator: ``clamp(leaky(factor * core + bias) + residual)``, moved.
 
+    With sum_first leaky, or the function of the name gate in its place, is of the sum.
     sign is -1 where the residual is subtracted; low and high are real bounds; alpha is None or the slope below zero, a scalar or one a channel.
     """
 
@@ -61,6 +65,7 @@ class Match:
     alpha: np.ndarray | None = None
     alpha_axis: int = 1
     residual: Node | None = None
+    sum_first: bool = False
     sign: int = 1
     low: float = -np.inf
     high: float = np.inf
@@ -150,7 +155,7 @@ def match_root(root: Node, graph: Graph) -> Match | None:
             node = node.args[0]
         else:
             break
-    found = _sum(node, graph)
+    found = _sum(node, graph) or _leaky_sum(node, graph)
     if found is None:
         return _gated(root, graph)
     if found and found.core.op == "divide" and graph.requantize != "float":
@@ -164,6 +169,9 @@ def _gated(root: Node, graph: Graph) -> Match | None:
     Nothing but the function may read the layer's result.
     """
     root, stretch = _stretched(root, graph)
+    of_sum = _gated_sum(root, graph)
+    if of_sum:
+        return replace(of_sum, stretch=stretch)
     products = _leaves(root, _is_product)
     if graph.requantize != "float" or products is None or len(products) != 1:
         return None
@@ -178,6 +186,46 @@ def _gated(root: Node, graph: Graph) -> Match | None:
     name = gate_name(lambda reals: evaluate(root, layer, reals))
     found = match_factor(layer)
     return replace(found, gate=name, stretch=stretch) if found and name else None
+
+
+def _gated_sum(root: Node, graph: Graph) -> Match | None:
+    """Return a convolution whose sum with a residual a function is applied to, or None."""
+    if graph.requantize != "float":
+        return None
+    below = [root]
+    while below:
+        node = below.pop()
+        if node.op in ("dequantize", "conv2d", "matmul") or constant(node) is not None:
+            continue
+        found = _plain_sum(node, graph) if node is not root else None
+        inside = _between(root, node) if found else set()
+        if found and not any(part.op in ("dequantize", "conv2d", "matmul") for part in inside):
+            read = sum(arg is node for part in inside for arg in part.args)
+            name = gate_name(lambda reals, leaf=node: evaluate(root, leaf, reals))
+            alone = read == graph.consumers[node]
+            return replace(found, gate=name, sum_first=True) if name and alone else None
+        below += nodes_read(node)
+    return None
+
+
+def _leaky_sum(node: Node, graph: Graph) -> Match | None:
+    """Return a convolution of whose sum with a residual a slope is taken, or None."""
+    if node.op not in LEAKY or graph.requantize != "float" or graph.consumers[node.args[0]] != 1:
+        return None
+    found = _plain_sum(node.args[0], graph)
+    alpha = node.attrs.get("alpha") if node.op == "leakyrelu" else constant(node.args[1])
+    if found is None or alpha is None:
+        return None
+    axis = node.attrs.get("axis", 1)
+    return replace(found, alpha=np.asarray(alpha), alpha_axis=axis, sum_first=True)
+
+
+def _plain_sum(node: Node, graph: Graph) -> Match | None:
+    """Return a convolution and its residual without a slope or a function, or None."""
+    found = _sum(node, graph) if node.op == "add" else None
+    if found is None or found.residual is None or found.core.op != "conv2d":
+        return None
+    return None if found.gate or found.alpha is not None else found
 
 
 def _stretched(root: Node, graph: Graph) -> tuple[Node, np.ndarray | None]:
@@ -258,10 +306,18 @@ def _sum(node: Node, graph: Graph) -> Match | None:
     if node.op == "subtract":
         return None
     for inner, other in ((first, second), (second, first)):
+        if not isinstance(inner, Node) or not is_view(other):
+            continue
         factor = match_factor(inner)
-        if factor and factor.core.op == "conv2d" and is_view(other):
+        if inner.op == "relu":
+            factor = match_factor(inner.args[0])
+            factor = factor and factor.alpha is None and replace(factor, alpha=np.zeros(1))
+        if factor and factor.core.op == "conv2d":
             alone = all(graph.consumers[part] == 1 for part in _chain(inner, factor.core))
             return replace(factor, residual=other) if alone else None
+        function = _gated(inner, graph) if graph.consumers.get(inner) == 1 else None
+        if function and function.core.op == "conv2d" and function.residual is None:
+            return replace(function, residual=other)
     return None
 
 

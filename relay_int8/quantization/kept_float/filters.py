@@ -40,7 +40,7 @@ def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
     functions = {
         group.output: group
         for group in groups
-        if operator_of(group).function(group) or isinstance(group.activation, Smooth)
+        if operator_of(group).function(group) or _ends_in_function(group)
     }
     refused = {}
     for group in groups:
@@ -55,6 +55,10 @@ def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
             if function.name in integer:
                 refused[function.name] = f"{group.name} reads it, and {refused[group.name]}"
     return refused
+
+
+def _ends_in_function(group: Group) -> bool:
+    return isinstance(group.activation, Smooth) and not group.ends_in_sum
 
 
 def _is_depthwise(group: Group) -> bool:

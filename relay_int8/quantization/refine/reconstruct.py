@@ -262,8 +262,12 @@ class _Moments:
         self._cross += np.matmul(wanted, columns.transpose(0, 2, 1))
 
     def _lost(self, x: Sequence[Array], q: Sequence[Array]) -> Array | None:
-        """Return (n, groups, channels of a group, positions): what the residual has lost."""
-        if not self._group.residual:
+        """Return (n, groups, channels of a group, positions): what the residual has lost.
+
+        None where none is added, or where an activation is between.
+        """
+        group = self._group
+        if not group.residual or (group.ends_in_sum and group.activation is not None):
             return None
         lost = rows(x[1] - q[1], dataflow.shape(self._group.inputs[1]))
         g, oc, _ = self.rows.shape

@@ -137,7 +137,7 @@ def _errors(group: Group, name: str, tensors: Mapping[str, Array], params: list[
 def _product(group: Group, x: Array) -> Array:
     record = linear_of(group)
     assert group.weight is not None
-    alone = dataclasses.replace(group, residual=False, activation=None)
+    alone = dataclasses.replace(group, addition=None, activation=None, activated=None)
     return record.evaluate_with(alone, [x], group.weight.values, None)
 
 

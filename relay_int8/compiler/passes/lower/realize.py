@@ -134,18 +134,20 @@ class _Realizer:
         result is quantized at once.
         """
         groups = find_groups(self._func)
-        separate = [
-            group.name
+        separate = {
+            str(group.activated.name)
             for group in groups
-            if isinstance(group.activation, Smooth) and not self._ends_in_function(group)
-        ]
-        separate += [
-            add.name
+            if isinstance(group.activation, Smooth)
+            and group.activated is not None
+            and not self._ends_in_function(group)
+        }
+        separate |= {
+            str(group.addition.name)
             for group in groups
-            if group.residual and not self._adds_integers(group)
-            for add in group.members
-            if group.inputs[-1] in dataflow.arguments(self._values[add])
-        ]
+            if group.addition is not None and not self._adds_integers(group)
+        }
+        if self._requantize != "float":
+            separate |= {group.name for group in groups if group.sum_first}
         return find_groups(self._func, separate) if separate else groups
 
     def _ends_in_function(self, group: Group) -> bool:

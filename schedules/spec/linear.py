@@ -41,8 +41,9 @@ class Conv2d(Requantizing):
     z_r), m_r, float32(acc) * m)``: ``t = s * alpha`` where leaky and s < 0, or ``activation(s) *
     m_y``.
     float32 x: ``acc = bias + sum x * w``, then ``acc * alpha`` where leaky and negative, then
-    ``+ r``, or this before that with ``sum_first``, then clamp. With ``half``, for float32 x alone, x and w are rounded to float16 (half to
-    even, infinite from 65520) before they are multiplied, exactly, in float32.
+    ``+ r``, or the sum before the slope with ``sum_first``, then clamp. With ``half``, for float32
+    x alone, x and w are rounded to float16 (half to even, infinite from 65520) before they are
+    multiplied, exactly, in float32.
 
     Integer params: w int8 (oc, ic/groups, kh, kw), or with ``weights`` int16 in [-255, 255], which
     are bytes less a zero point; bias int32 (oc,); m float32 (oc,); m_neg float32 (oc,) if leaky;

@@ -31,9 +31,7 @@ CASES = {
     "depthwise": Case(
         spec=Conv2d(**(CONV | {"out_channels": 32, "groups": 32}), activation="quick_gelu"),
     ),
-    "sum": Case(
-        spec=Conv2d(**CONV, activation="swish", residual="int8"), template=CONV2D_DP4A
-    ),
+    "sum": Case(spec=Conv2d(**CONV, activation="swish", residual="int8"), template=CONV2D_DP4A),
     "of_the_sum": Case(
         spec=Conv2d(**CONV, leaky=True, residual="int8", sum_first=True), template=CONV2D_DP4A
     ),

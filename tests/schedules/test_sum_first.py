@@ -67,7 +67,9 @@ def test_a_slope_is_of_the_sum(x: str):
     fields = dict.fromkeys(("x", "y", "residual"), x)
     spec = conv(8, (4, 5), groups=1, out_channels=12, leaky=True, sum_first=True, **fields)
     arrays = random_arrays(spec, np.random.default_rng(2))
-    tensors, params = ({name: arrays[name] for name in names} for names in (spec.tensors, spec.params))
+    tensors, params = (
+        {name: arrays[name] for name in names} for names in (spec.tensors, spec.params)
+    )
     found, wanted = reference(spec, tensors, params), other_reference(spec, arrays)
     if x == "uint8":
         np.testing.assert_array_equal(found, wanted)
@@ -126,5 +128,3 @@ def test_texts_without_it_are_as_before():
 def test_what_it_cannot_be_without(fields: dict[str, Any], reason: str):
     with pytest.raises(ScheduleError, match=reason):
         conv(16, (3, 4), sum_first=True, **fields)
-
-

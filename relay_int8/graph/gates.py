@@ -7,6 +7,7 @@ hundred arguments, not by its operators.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,11 +37,35 @@ _FUNCTIONS: dict[Activation, RealFunction] = {
 }
 
 
-def activation_of(function: RealFunction) -> Activation | None:
-    """Return the name under which epilogues know ``function`` of float64 arrays, or None."""
+class Known(NamedTuple):
+    """A function as epilogues know it: ``scale * f + shift``, f being that of the name."""
+
+    name: Activation
+    scale: float = 1.0
+    shift: float = 0.0
+
+
+def activation_of(function: RealFunction) -> Known | None:
+    """Return what epilogues compute for ``function`` of float64 arrays, or None.
+
+    A positive scale and a shift follow from the values at -40 and 40, where all these functions
+    have reached their limits or lines.
+    """
     with np.errstate(all="ignore"):
         values = function(_ARGUMENTS)
+        if np.shape(values) != _ARGUMENTS.shape or not np.isfinite(values).all():
+            return None
         for name, known in _FUNCTIONS.items():
-            if np.allclose(values, known(_ARGUMENTS), rtol=_TOLERANCE, atol=_TOLERANCE):
-                return name
+            plain = known(_ARGUMENTS)
+            if _alike(values, plain):
+                return Known(name)
+            low, high = plain[-2:]
+            scale = float((values[-1] - values[-2]) / (high - low))
+            shift = float(values[-2] - scale * low)
+            if scale > 0 and _alike(values / scale, plain + shift / scale):
+                return Known(name, scale, shift if abs(shift) > _TOLERANCE * scale else 0.0)
     return None
+
+
+def _alike(a: Array, b: Array) -> bool:
+    return bool(np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE))

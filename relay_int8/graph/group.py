@@ -55,18 +55,21 @@ class Smooth:
     """A smooth function of one tensor, such as swish, that the epilogue of a layer computes.
 
     ``kind`` is that of the group which it would be by itself; ``function`` is of float64 arrays.
-    ``factors``, float64 (channels,), are positive, and multiply its values; None: nothing does.
+    It is ``scale * f + shift``, f being the function called ``name``. ``factors``, float64
+    (channels,), are positive, and multiply its values; None: nothing does.
     """
 
     name: Activation
     kind: str
     function: Callable[[np.ndarray], np.ndarray]
     factors: np.ndarray | None = None
+    scale: float = 1.0
+    shift: float = 0.0
 
     @property
     def is_non_negative(self) -> bool:
         """Whether its values are never negative: those of a gate itself."""
-        return self.name in GATES_ALONE
+        return self.name in GATES_ALONE and self.shift >= 0
 
 
 @dataclass(frozen=True)

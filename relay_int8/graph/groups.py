@@ -217,8 +217,8 @@ def _absorb_function(
     if follower is None or not set(readers) <= set(follower.members):
         return
     function = follower.function or UNARY.get(follower.kind)
-    name = function and activation_of(function)
-    if function is None or name is None:
+    known = function and activation_of(function)
+    if function is None or known is None:
         return
     behind = reader.sole_reader(follower.output)
     scaled = None if behind is None else _positive_factors(groups.get(behind))
@@ -226,7 +226,9 @@ def _absorb_function(
     if {follower.name, last.name}.intersection(separate):
         return
     factors = None if scaled is None or scaled.affine is None else scaled.affine.scale
-    layer.activation = Smooth(name, follower.kind, function, factors)
+    layer.activation = Smooth(
+        known.name, follower.kind, function, factors, known.scale, known.shift
+    )
     for member in (*follower.members, *(scaled.members if scaled else ())):
         _append(layer, member, absorbed)
     layer.activated = layer.output

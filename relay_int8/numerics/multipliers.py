@@ -29,7 +29,7 @@ from schedules.spec import Binary, Requantizing, Spec, shift_of
 
 Array = npt.NDArray[Any]
 Constants = dict[str, np.ndarray]
-MULTIPLIERS = ("m", "m_neg", "m_r", "m_a", "m_b", "m_y")
+MULTIPLIERS = ("m", "m_neg", "m_r", "m_a", "m_b", "m_y", "b_y")
 ADD_HEADROOM = 20
 
 

@@ -149,7 +149,10 @@ class Linear(Operator):
             factors = group.activation.factors
             if factors is None:
                 factors = np.ones(len(s_w))
-            constants["m_y"] = qparams.multiplier(np.float32(1), factors, y.scale)
+            one, activation = np.float32(1), group.activation
+            constants["m_y"] = qparams.multiplier(one, activation.scale * factors, y.scale)
+            if activation.shift:
+                constants["b_y"] = qparams.multiplier(one, activation.shift * factors, y.scale)
         return self.spec(group, **types), constants
 
     def float_kernel(self, group: Group) -> Kernel:
@@ -170,6 +173,7 @@ class Linear(Operator):
         types["leaky"] = isinstance(group.activation, Leaky)
         if isinstance(group.activation, Smooth):
             types["activation"] = group.activation.name
+            types["shifted"] = group.activation.shift != 0
         if group.residual:
             types["residual"] = F32
         if group.sum_first:

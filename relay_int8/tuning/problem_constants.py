@@ -113,6 +113,7 @@ def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
         arrays["m"] = np.full(shapes["m"], 1.0625, np.float32)
     arrays["m_neg"] = (arrays["m"].ravel()[:1] * np.full(channels, 0.375)).astype(np.float32)
     arrays["alpha"] = rng.uniform(0, 1, channels).astype(np.float32)
+    arrays["b_y"] = np.linspace(-9, 9, channels, dtype=np.float32)
     arrays |= {"m_r": _f32(0.375), "m_a": _f32(0.75), "m_b": _f32(0.5), "s": _f32(0.0625)}
     if isinstance(spec, Interpolate):
         arrays["rows"] = random_taps(rng, spec.height, spec.out_size[0])
@@ -181,7 +182,9 @@ def _accumulators(spec: Spec, tensors: Arrays, params: Arrays) -> np.ndarray:
     open_bounds = np.array([-np.inf, np.inf], np.float32)
     z = params["z"].copy()
     z[spec.zero_points.index("y")] = 0
-    others: dict[str, Any] = {"activation": None} if isinstance(spec, Conv2d | Dense) else {}
+    others: dict[str, Any] = (
+        {"activation": None, "shifted": False} if isinstance(spec, Conv2d | Dense) else {}
+    )
     if isinstance(spec, Conv2d):
         others["sum_first"] = False
     plain: Any = replace(spec, y="float32", **others)

@@ -88,7 +88,7 @@ def epilogue(
     m = load("m") if sum_first else _by_sign(spec, acc, load, "m", "m_neg")
     scaled = cast(acc, "float32") * m
     if spec.activation and not sum_first:
-        scaled = activated(spec.activation, scaled) * load("m_y")
+        scaled = _in_steps(spec, activated(spec.activation, scaled), load)
     if r is not None:
         centred = cast(r, "int32") - broadcast(load("z", 2), count)
         scaled = fma(cast(centred, "float32"), broadcast(load("m_r", 0), count), scaled)
@@ -190,11 +190,16 @@ def _float_epilogue(
 def _of_sum(spec: Conv2d | OpenConv2d, total: Expr, load: Load) -> Expr:
     """Return a slope or a function of sums with the residual, float32 lanes."""
     if isinstance(spec, Conv2d) and spec.activation:
-        return activated(spec.activation, total) * load("m_y")
+        return _in_steps(spec, activated(spec.activation, total), load)
     steps = Steps()
     total = steps.hold(total)
     zero = broadcast(tirx.const(0, "float32"), lanes(total))
     return steps.then(tirx.Select(total < zero, total * load("alpha"), total))
+
+
+def _in_steps(spec: Conv2d | Dense, values: Expr, load: Load) -> Expr:
+    """Return real values of a function in steps of y, moved where ``spec`` is shifted."""
+    return fma(values, load("m_y"), load("b_y")) if spec.shifted else values * load("m_y")
 
 
 def _clamp(value: Expr, load: Load) -> Expr:

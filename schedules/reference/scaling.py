@@ -85,7 +85,7 @@ def epilogue(
         return scale(spec, acc, multiplier, z_y, bounds)
     t = acc.astype(np.float32) * multiplier[0]
     if spec.activation and not sum_first:
-        t = activated(spec.activation, t) * params["m_y"].reshape(shape)
+        t = in_steps(spec, activated(spec.activation, t), params)
     if r is not None:
         t = fma(r.astype(np.float32), params["m_r"], t)
     if sum_first:
@@ -93,11 +93,18 @@ def epilogue(
     return to_integer(t, z_y, bounds, spec.y)
 
 
+def in_steps(spec: Conv2d | Dense, values: np.ndarray, params: Arrays) -> np.ndarray:
+    """Return float32 values of a function in steps of y; channels are axis 1."""
+    shape = (1, -1, *(1,) * (values.ndim - 2))
+    m_y = params["m_y"].reshape(shape)
+    return fma(values, m_y, params["b_y"].reshape(shape)) if spec.shifted else values * m_y
+
+
 def of_sum(spec: Conv2d, total: np.ndarray, params: Arrays) -> np.ndarray:
     """Return a slope or a function of float32 sums with the residual; channels are axis 1."""
     shape = (1, -1, *(1,) * (total.ndim - 2))
     if spec.activation:
-        values = activated(spec.activation, total) * params["m_y"].reshape(shape)
+        values = in_steps(spec, activated(spec.activation, total), params)
     else:
         values = np.where(total < 0, total * params["alpha"].reshape(shape), total)
     return np.asarray(values)

@@ -19,7 +19,7 @@ from schedules.spec.operator_spec import (
 from schedules.spec.requantizing import Requantizing
 from schedules.template import ScheduleError
 
-PER_CHANNEL = ("bias", "m", "shift", "m_neg", "shift_neg", "m_add", "m_y", "alpha")
+PER_CHANNEL = ("bias", "m", "shift", "m_neg", "shift_neg", "m_add", "m_y", "b_y", "alpha")
 """Constants with one element for each output channel, but for the weights."""
 
 
@@ -39,7 +39,8 @@ class Conv2d(Requantizing):
     ``fma(float32(r - z_r), m_r, activation(float32(acc) * m) * m_y)``.
     With ``sum_first`` leaky and activation are of the sum with the residual, ``s = fma(float32(r -
     z_r), m_r, float32(acc) * m)``: ``t = s * alpha`` where leaky and s < 0, or ``activation(s) *
-    m_y``.
+    m_y``. With ``shifted`` the product of the activation with m_y is ``fma(activation(.), m_y,
+    b_y)``.
     float32 x: ``acc = bias + sum x * w``, then ``acc * alpha`` where leaky and negative, then
     ``+ r``, or the sum before the slope with ``sum_first``, then clamp. With ``half``, for float32
     x alone, x and w are rounded to float16 (half to even, infinite from 65520) before they are
@@ -47,8 +48,9 @@ class Conv2d(Requantizing):
 
     Integer params: w int8 (oc, ic/groups, kh, kw), or with ``weights`` int16 in [-255, 255], which
     are bytes less a zero point; bias int32 (oc,); m float32 (oc,); m_neg float32 (oc,) if leaky;
-    m_r float32 (1,) if residual; m_y float32 (oc,) with an activation; alpha float32 (oc,), not
-    m_neg, if leaky and ``sum_first``; z int32 (3,) = z_x, z_y, z_r; clamp float32 (2,).
+    m_r float32 (1,) if residual; m_y, and b_y if shifted, float32 (oc,) with an activation; alpha
+    float32 (oc,), not m_neg, if leaky and ``sum_first``; z int32 (3,) = z_x, z_y, z_r; clamp
+    float32 (2,).
     float32 params: w float32, bias float32 (oc,), alpha float32 (oc,) if leaky, clamp float32 (2,).
     Fixed-point: ``y = shift_right(acc * m, shift)``, m_neg and shift_neg where leaky and acc < 0;
     with ``residual`` ``shift_right(acc * m + (r - z_r) * m_add, shift)``, m_neg at the same shift.
@@ -73,6 +75,7 @@ class Conv2d(Requantizing):
     leaky: bool = False
     half: bool = False
     activation: Activation | None = None
+    shifted: bool = False
     weights: WeightType = "int8"
 
     def __post_init__(self) -> None:
@@ -143,7 +146,8 @@ class Dense(Requantizing):
     """Matrix product with constant weights, ``y[rows, n]`` from ``x[rows, k]``; epilogue as Conv2d.
 
     Params as Conv2d without residual: w (n, k), bias (n,), m (n,), m_neg (n,) if leaky, m_y (n,)
-    with an activation, z int32 (3,), clamp (2,); for float32 x: w, bias, alpha if leaky, clamp.
+    with an activation, and b_y (n,) if shifted, z int32 (3,), clamp (2,); for float32 x: w, bias,
+    alpha if leaky, clamp.
     ``half`` and ``weights`` as Conv2d.
     """
 
@@ -156,6 +160,7 @@ class Dense(Requantizing):
     leaky: bool = False
     half: bool = False
     activation: Activation | None = None
+    shifted: bool = False
     weights: WeightType = "int8"
 
     def __post_init__(self) -> None:
@@ -195,12 +200,15 @@ def _is_integer_weight(spec: Conv2d | Dense, name: str) -> bool:
 
 def _steps(spec: Conv2d | Dense) -> tuple[str, ...]:
     """Return the multipliers that take real numbers to steps of y, where there are such."""
-    return ("m_y",) if spec.activation else ()
+    shifts = ("b_y",) if spec.shifted else ()
+    return ("m_y", *shifts) if spec.activation else ()
 
 
 def _check_activation(spec: Conv2d | Dense) -> None:
     """Raise a ScheduleError where an activation is unknown, or beside what it cannot be with."""
     if spec.activation is None:
+        if spec.shifted:
+            raise ScheduleError(f"{spec.kind}: shifted takes an activation, whose values are moved")
         return
     if spec.activation not in GATES:
         raise ScheduleError(

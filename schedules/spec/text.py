@@ -98,6 +98,7 @@ _UNSAID = {
     "activation": None,
     "weights": "int8",
     "sum_first": False,
+    "shifted": False,
 }
 """Fields that are left out where they have this value: texts from before them stay the same."""
 

@@ -44,6 +44,9 @@ CASES = {
         template=CONV2D_MMA,
         wanted=Layouts(inputs=(NCHW32C, NCHW32C), output=NCHW32C),
     ),
+    "moved": Case(
+        spec=Conv2d(**CONV, activation="swish", shifted=True), template=CONV2D_MMA, wanted=BLOCKED
+    ),
     "dense": Case(spec=Dense(rows=3, n=13, k=19, **BYTES, activation="sigmoid")),
     "mma": Case(spec=Conv2d(**CONV, activation="swish"), template=CONV2D_MMA, wanted=BLOCKED),
     "mma_dense": Case(

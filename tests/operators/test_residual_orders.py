@@ -29,7 +29,7 @@ from tests.x86_targets import X86
 
 
 def network() -> tvm.IRModule:
-    """PReLU and swish of a sum; ReLU, a slope, swish and hard-swish in front of one."""
+    """PReLU and swish of a sum; ReLU, a slope, swish and a moved hard-swish in front."""
     net = NetworkWriter()
     x = net.relu("x0", net.conv("x0/bias", net.x, 20, 3, padding=1))
     a = relax.op.add(net.conv("a/conv", x, 20, 3, padding=1, groups=20), x)
@@ -54,7 +54,9 @@ def _activated(net: NetworkWriter, name: str, x: relax.Var) -> relax.Var:
         shifted = net.emit(f"{name}/3", relax.op.add(x, relax.const(3.0)))
         bounded = net.emit(f"{name}/clip", relax.op.clip(shifted, 0, 6))
         times = net.emit(f"{name}/times", relax.op.multiply(x, bounded))
-        y = relax.op.divide(times, relax.const(6.0))
+        sixth = net.emit(f"{name}/sixth", relax.op.divide(times, relax.const(6.0)))
+        scaled = net.emit(f"{name}/scaled", relax.op.multiply(sixth, relax.const(0.4)))
+        y = relax.op.add(scaled, relax.const(-0.3))
     return net.emit(f"{name}/of", y)
 
 

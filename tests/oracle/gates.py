@@ -22,15 +22,27 @@ SERIES = {
 """Name -> limit, coefficients from the lowest power on, and what x is multiplied by before."""
 
 
-def gate_name(function: Callable[[Array], Array]) -> str | None:
-    """Return the name of a function of float64, known by its values; None if it is none of these."""
-    x = np.linspace(-10, 10, 81).reshape(-1, 1, 1, 1)
+def gate_parts(function: Callable[[Array], Array]) -> tuple[str, float, float] | None:
+    """Return name, a and b of a function ``a * f + b`` of float64, known by its values, or None.
+
+    a, which is positive, and b follow from -40 and 40, where each f is constant or a line.
+    """
+    x = np.array([*np.linspace(-10, 10, 81), -40, 40]).reshape(-1, 1, 1, 1)
     with np.errstate(all="ignore"):
         values = np.asarray(function(x), np.float64).reshape(-1)
-        if values.shape != x.ravel().shape:  # it broadcasts a constant
+        if (
+            values.shape != x.ravel().shape or not np.isfinite(values).all()
+        ):  # it broadcasts, or is no gate
             return None
         known = {name: np.array([real(v) for v in x.ravel()]) for name, real in REALS.items()}
-    return next((name for name, y in known.items() if np.abs(y - values).max() < 1e-5), None)
+    for name, y in known.items():
+        if np.abs(y - values).max() < 1e-4:
+            return name, 1.0, 0.0
+        a = float((values[-1] - values[-2]) / (y[-1] - y[-2]))
+        b = float(values[-2] - a * y[-2])
+        if a > 0 and np.abs(a * y + b - values).max() < 1e-4 * a:
+            return name, a, b if abs(b) > 1e-5 * a else 0.0
+    return None
 
 
 def gated(name: str, x: Array) -> Array:

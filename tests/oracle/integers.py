@@ -147,7 +147,9 @@ class Integers:
             t = self._added(match, t, unit)
         if match.gate:
             stretch = 1 if match.stretch is None else match.stretch.astype(np.float64)
-            t = gated(match.gate, t) * multiplier(stretch / s_y)
+            name, a, b = match.gate
+            values, m = gated(name, t), multiplier(a * stretch / s_y)
+            t = fma(values, m, multiplier(b * stretch / s_y)) if b else values * m
         else:
             t = np.where(t < 0, t * _slope(t, match).astype(np.float32), t)
         return t if match.sum_first or match.residual is None else self._added(match, t, s_y)

@@ -34,7 +34,7 @@ import numpy as np
 
 from tests.oracle.arithmetic import dequantize
 from tests.oracle.attention import is_attention
-from tests.oracle.gates import gate_name
+from tests.oracle.gates import gate_parts
 from tests.oracle.graph import Graph, Node, nodes_read
 from tests.oracle.operators import (
     ELEMENTWISE,
@@ -69,7 +69,7 @@ class Match:
     sign: int = 1
     low: float = -np.inf
     high: float = np.inf
-    gate: str | None = None  # the name of the function
+    gate: tuple[str, float, float] | None = None  # a * f + b: the name of f, a and b
     stretch: np.ndarray | None = None  # what its values are multiplied by, one a channel
     moves: tuple[Node, ...] = field(default=())  # innermost first
 
@@ -183,9 +183,9 @@ def _gated(root: Node, graph: Graph) -> Match | None:
         inside = _between(root, layer)
     if graph.consumers[layer] != sum(arg is layer for node in inside for arg in node.args):
         return None
-    name = gate_name(lambda reals: evaluate(root, layer, reals))
+    parts = gate_parts(lambda reals: evaluate(root, layer, reals))
     found = match_factor(layer)
-    return replace(found, gate=name, stretch=stretch) if found and name else None
+    return replace(found, gate=parts, stretch=stretch) if found and parts else None
 
 
 def _gated_sum(root: Node, graph: Graph) -> Match | None:
@@ -201,9 +201,9 @@ def _gated_sum(root: Node, graph: Graph) -> Match | None:
         inside = _between(root, node) if found else set()
         if found and not any(part.op in ("dequantize", "conv2d", "matmul") for part in inside):
             read = sum(arg is node for part in inside for arg in part.args)
-            name = gate_name(lambda reals, leaf=node: evaluate(root, leaf, reals))
+            parts = gate_parts(lambda reals, leaf=node: evaluate(root, leaf, reals))
             alone = read == graph.consumers[node]
-            return replace(found, gate=name, sum_first=True) if name and alone else None
+            return replace(found, gate=parts, sum_first=True) if parts and alone else None
         below += nodes_read(node)
     return None
 

@@ -121,6 +121,7 @@ def random_arrays(spec: Conv2d | Dense, rng: np.random.Generator, batch: int = 1
         if spec.activation:
             arrays["m"] /= np.float32(20)
         arrays["alpha"] = np.linspace(-0.5, 0.5, count, dtype="float32")
+        arrays["b_y"] = np.linspace(-9, 9, count, dtype="float32")
         arrays["m_y"] = rng.uniform(12, 36, count).astype("float32")
         z_y = 0 if spec.y == "float32" else int(rng.integers(*RANGE[spec.y]))
         z_x = int(rng.integers(*RANGE[spec.x]))

@@ -20,7 +20,7 @@ from schedules.spec import Activation, Conv2d, Dense, from_json, to_json
 from schedules.targets import named_target
 from schedules.template import Layouts, ScheduleError
 from tests.compiled import compiled
-from tests.oracle.gates import REALS, gate_name, gated
+from tests.oracle.gates import REALS, gate_parts, gated
 from tests.schedules.conv_runs import conv
 
 TARGETS = [
@@ -41,6 +41,12 @@ LAYERS: dict[str, Conv2d | Dense] = {
     "grouped": conv(32, (6, 7), groups=8, activation="gelu_tanh"),
     "any group": conv(30, (6, 7), groups=6, activation="sigmoid"),
     "dense": Dense(rows=7, n=40, k=24, x="uint8", y="uint8", activation="gelu"),
+    "moved": conv(
+        20, (5, 7), groups=1, out_channels=40, kernel=(1, 1), padding=(0, 0, 0, 0),
+        activation="hard_swish", shifted=True,
+    ),
+    "moved depthwise": conv(20, (6, 7), activation="swish", shifted=True),
+    "moved dense": Dense(rows=7, n=40, k=24, x="uint8", y="uint8", activation="gelu", shifted=True),
     "gate": Dense(rows=1, n=37, k=50, x="uint8", y="uint8", activation="hard_sigmoid"),
 }  # fmt: skip
 BOUNDS = {"hard_sigmoid": 1e-6, "hard_swish": 1e-6, "gelu": 4e-4, "gelu_tanh": 3e-4}
@@ -88,7 +94,21 @@ def test_is_near_the_real_function(name: Activation):
 @pytest.mark.parametrize("name", NAMES)
 def test_is_known_by_its_values(name: Activation):
     function: Callable[[np.ndarray], np.ndarray] = np.vectorize(REALS[name], otypes=[np.float64])
-    assert activation_of(function) == name == gate_name(function)
+    assert activation_of(function) == gate_parts(function) == (name, 1, 0)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shift", [-0.7, 0.0])
+def test_a_scale_and_a_shift_are_known_too(name: Activation, shift: float):
+    real: Callable[[np.ndarray], np.ndarray] = np.vectorize(REALS[name], otypes=[np.float64])
+    for found in (
+        activation_of(lambda x: real(x) * 0.3 + shift),
+        gate_parts(lambda x: real(x) * 0.3 + shift),
+    ):
+        assert found is not None and found[0] == name
+        np.testing.assert_allclose(found[1:], (0.3, shift), rtol=1e-12)
+    assert activation_of(lambda x: real(x) * -0.3) is None
 
 
 @pytest.mark.fast
@@ -113,6 +133,10 @@ def test_worked_numbers():
     }  # fmt: skip
     found = reference(spec, {"x": np.array([[3]], np.uint8)}, params)
     np.testing.assert_array_equal(found, [[14, 10, 20]])
+    params["b_y"] = np.array([0.25, -3, 1], np.float32)
+    moved = dataclasses.replace(spec, shifted=True)
+    found = reference(moved, {"x": np.array([[3]], np.uint8)}, params)
+    np.testing.assert_array_equal(found, [[15, 7, 21]])
 
 
 @pytest.mark.fast
@@ -130,6 +154,7 @@ def test_texts_without_a_function_are_as_before():
         ({"leaky": True}, "has no form with a slope"),
         ({"requantize": "tflite"}, "has no form with the rounding tflite"),
         ({"activation": "tanh"}, "activation 'tanh' is unknown; known are sigmoid"),
+        ({"activation": None, "shifted": True}, "shifted takes an activation"),
     ],
 )
 def test_what_it_cannot_be_with(fields: dict[str, Any], reason: str):

@@ -41,6 +41,12 @@ ENDS: dict[str, dict[str, Any]] = {
     "swish of the sum": {"residual": "uint8", "activation": "swish", "sum_first": True},
     "sum of a slope": {"residual": "uint8", "leaky": True},
     "sum of a hard-swish": {"residual": "int8", "activation": "hard_swish"},
+    "moved swish of the sum": {
+        "residual": "uint8",
+        "activation": "swish",
+        "sum_first": True,
+        "shifted": True,
+    },
 }
 
 

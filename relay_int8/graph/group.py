@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 from tvm import relax
 
 from relay_int8.graph import dataflow
@@ -139,6 +140,15 @@ class Group:
         """Whether a slope or a function is of the sum with the residual."""
         is_bound = isinstance(self.activation, Clip | None)
         return self.residual and not self.ends_in_sum and not is_bound
+
+    @property
+    def steepness(self) -> npt.NDArray[np.float64]:
+        """(oc,): by what the activation of a layer multiplies errors of large sums."""
+        ones = np.ones(len(self.weight_rows))
+        if not isinstance(self.activation, Smooth):
+            return ones
+        factors = ones if self.activation.factors is None else self.activation.factors
+        return self.activation.scale * factors
 
     @property
     def is_layer(self) -> bool:

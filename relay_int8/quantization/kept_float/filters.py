@@ -72,4 +72,5 @@ def _magnified(group: Group, plan: Plan, table: CalibrationTable) -> float:
         for name in (str(group.inputs[0].name), group.name)
     )
     squares = np.square(group.weight_rows, dtype=np.float64).sum(axis=(1, 2, 3))
+    squares *= np.square(group.steepness)
     return float(squares.mean() * (s_x / s_y) ** 2)

@@ -164,9 +164,14 @@ def _gains(chain: Chain) -> dict[str, npt.NDArray[np.float64]]:
 
 
 def _root_sums(reader: Group) -> npt.NDArray[np.float64]:
-    """Return (channels,): the root of the sum of squares of the weights that read each channel."""
+    """Return (channels,): the root of the sum of squares of the weights that read each channel.
+
+    What a function behind them multiplies large sums by is part of them.
+    """
     assert reader.weight is not None
-    w = linear_of(reader).by_input(reader, reader.weight.values)
+    layer = linear_of(reader)
+    steep = np.moveaxis(reader.weight.values, layer.weight_axis, -1) * reader.steepness
+    w = layer.by_input(reader, np.moveaxis(steep, -1, layer.weight_axis))
     sums: npt.NDArray[np.float64] = np.square(w, dtype=np.float64).sum(axis=1)
     return np.sqrt(sums)
 

@@ -16,10 +16,11 @@ from tests.small_networks import NetworkWriter
 CHANNELS, SIDE = 8, 12
 
 
-def network(small: float) -> Model:
+def network(small: float, behind: float = 0.0) -> Model:
     """Return conv -> swish -> depthwise -> conv; one channel is small, its filter enlarges it.
 
-    The swish is added behind that as well, so that its channels cannot be scaled.
+    The swish is added behind that as well, so that its channels cannot be scaled. With ``behind``
+    a swish follows the filter, and that number multiplies it.
     """
     net = NetworkWriter((1, CHANNELS, SIDE, SIDE))
     rng = np.random.default_rng(0)
@@ -30,6 +31,9 @@ def network(small: float) -> Model:
     y = swish = net.emit("swish", relax.op.multiply(y, net.emit("gate", relax.op.sigmoid(y))))
     w = rng.normal(0, 0.4, (CHANNELS, 1, 3, 3)).astype("float32") / sizes
     y = net.emit("filter", relax.op.nn.conv2d(y, relax.const(w), groups=CHANNELS, padding=1))
+    if behind:
+        second = net.emit("second", relax.op.nn.silu(y))
+        y = net.emit("scaled", relax.op.multiply(second, relax.const(behind)))
     w = rng.normal(0, 0.4, (CHANNELS, CHANNELS, 1, 1)).astype("float32")
     y = net.emit("after", relax.op.nn.conv2d(y, relax.const(w)))
     y = net.emit("sum", relax.op.add(y, swish))
@@ -65,6 +69,13 @@ def test_a_filter_that_enlarges_a_small_channel_and_the_function_before_it_stay_
 @pytest.mark.fast
 def test_filters_of_channels_of_one_size_are_integers():
     assert not any(reasons(quantized(1.0)).values())
+
+
+@pytest.mark.fast
+def test_what_a_function_makes_smaller_is_not_magnified():
+    made = relay_int8.quantize(network(1.0, behind=0.01), images(8, 0))
+    found = reasons(made)
+    assert "scaled" in found and not any(found.values())
 
 
 @pytest.mark.fast

@@ -25,11 +25,11 @@ from relay_int8.frontend.torch.scattering import SCATTERING
 from relay_int8.frontend.torch.sorting import SORTING
 from relay_int8.frontend.torch.spectra import SPECTRA
 from relay_int8.frontend.torch.step import Converter
+from relay_int8.frontend.torch.unbatched import batch_optional
 
 OPERATORS = (
-    LAYERS
+    batch_optional(LAYERS | POOLING)
     | NORMS
-    | POOLING
     | RECURRENT
     | ATTENTION
     | ARITHMETIC

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from tvm import relax
 
 from relay_int8.frontend.einsum import einsum
-from relay_int8.frontend.torch.step import Converter, Result, TorchStep
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import dtype, shape
 
 FACTORS = ("other", "mat2", "vec", "tensor")
@@ -87,10 +89,7 @@ def _linear(step: TorchStep) -> Result:
 
 def _addmm(step: TorchStep) -> Result:
     """``beta * self + alpha * mat1 @ mat2``; torch writes a linear layer so."""
-    if step.real("beta", 1.0) != 1.0 or step.real("alpha", 1.0) != 1.0:
-        raise NotImplementedError("factors alpha and beta other than 1")
-    y = relax.op.matmul(step.tensor("mat1"), step.tensor("mat2"))
-    return relax.op.add(step.emit("matmul", y), step.x)
+    return _added(step, relax.op.matmul(step.tensor("mat1"), step.tensor("mat2")))
 
 
 def _matmul(step: TorchStep) -> Result:
@@ -100,7 +99,12 @@ def _matmul(step: TorchStep) -> Result:
 
 def _baddbmm(step: TorchStep) -> Result:
     """``beta * self + alpha * batch1 @ batch2``."""
-    y = step.emit("matmul", relax.op.matmul(step.tensor("batch1"), step.tensor("batch2")))
+    return _added(step, relax.op.matmul(step.tensor("batch1"), step.tensor("batch2")))
+
+
+def _added(step: TorchStep, product: relax.Expr) -> Result:
+    """``beta * self + alpha * product``; a beta of zero leaves out even NaN."""
+    y = step.emit("matmul", product)
     alpha, beta = step.real("alpha", 1.0), step.real("beta", 1.0)
     if alpha != 1.0:
         y = step.emit("alpha", relax.op.multiply(y, step.number(alpha)))
@@ -110,6 +114,32 @@ def _baddbmm(step: TorchStep) -> Result:
     if beta != 1.0:
         x = step.emit("beta", relax.op.multiply(x, step.number(beta)))
     return relax.op.add(y, x)
+
+
+def _inner(step: TorchStep) -> Result:
+    """Sum the products along the last axes of two tensors, of which every other pair is kept."""
+    return _contracted(step, [step.rank - 1], [len(shape(step.tensor("other"))) - 1])
+
+
+def _tensordot(step: TorchStep) -> Result:
+    """Sum the products of two tensors along given axes."""
+    return _contracted(step, step.integers("dims_self"), step.integers("dims_other"))
+
+
+def _contracted(step: TorchStep, axes: list[int], other_axes: list[int]) -> Result:
+    """Multiply two tensors as matrices, the summed axes last in the one and first in the other."""
+    a, b = step.x, step.tensor("other")
+    of_a = [axis_of(axis, len(shape(a))) for axis in axes]
+    of_b = [axis_of(axis, len(shape(b))) for axis in other_axes]
+    kept_a = [axis for axis in range(len(shape(a))) if axis not in of_a]
+    kept_b = [axis for axis in range(len(shape(b))) if axis not in of_b]
+    depth = math.prod(shape(a)[axis] for axis in of_a)
+    rows = step.emit("rows", relax.op.permute_dims(a, [*kept_a, *of_a]))
+    columns = step.emit("columns", relax.op.permute_dims(b, [*of_b, *kept_b]))
+    dims = [shape(a)[axis] for axis in kept_a] + [shape(b)[axis] for axis in kept_b]
+    left = step.emit("left", relax.op.reshape(rows, (-1, depth)))
+    right = step.emit("right", relax.op.reshape(columns, (depth, -1)))
+    return relax.op.reshape(step.emit("product", relax.op.matmul(left, right)), dims)
 
 
 def _einsum(step: TorchStep) -> Result:
@@ -168,8 +198,10 @@ LAYERS: dict[str, Converter] = {
     "dot": _matmul,
     "einsum": _einsum,
     "glu": _glu,
+    "inner": _inner,
     "linear": _linear,
     "matmul": _matmul,
     "mm": _matmul,
     "mv": _matmul,
+    "tensordot": _tensordot,
 }

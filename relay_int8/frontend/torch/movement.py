@@ -187,6 +187,24 @@ def _flip(step: TorchStep) -> Result:
     return value
 
 
+def _flipped(axis: int) -> Converter:
+    return lambda step: relax.op.flip(step.x, axis)
+
+
+def _turned(step: TorchStep) -> Result:
+    """Turn by quarters from the first of two axes to the second."""
+    first, second = (axis_of(axis, step.rank) for axis in step.integers("dims", [0, 1]))
+    quarters = step.integer("k", 1) % 4
+    order = list(range(step.rank))
+    order[first], order[second] = second, first
+    if quarters == 0:
+        return step.x
+    if quarters == 2:
+        return relax.op.flip(step.emit("flip", relax.op.flip(step.x, first)), second)
+    turned = step.emit("turned", relax.op.permute_dims(step.x, order))
+    return relax.op.flip(turned, first if quarters == 1 else second)
+
+
 def _as_strided(step: TorchStep) -> Result:
     """Read a storage in another shape; only in its order, which is a reshape."""
     sizes, strides = step.integers("size"), step.integers("stride")
@@ -208,6 +226,8 @@ MOVES: dict[str, Converter] = {
     "expand_as": _expand_as,
     "flatten": _flatten,
     "flip": _flip,
+    "fliplr": _flipped(1),
+    "flipud": _flipped(0),
     "meshgrid": _mesh_grid,
     "moveaxis": _move_axis,
     "movedim": _move_axis,
@@ -219,6 +239,7 @@ MOVES: dict[str, Converter] = {
     "repeat_interleave": _repeat_each,
     "reshape": _view,
     "reshape_as": _view_as,
+    "rot90": _turned,
     "squeeze": _squeeze,
     "swapaxes": _transpose,
     "swapdims": _transpose,

@@ -111,6 +111,29 @@ class _Run:
         return in_sequence(self.step.emit, outputs, self.time, sizes), last
 
 
+def _cell(kind: _Kind) -> Converter:
+    """Run one step, of (batch, input) and states of (batch, hidden)."""
+
+    def _convert(step: TorchStep) -> Result:
+        x, state = step.tensor("input"), _states(step, kind.states, 2)
+        weights = RecurrentWeights(
+            step.tensor("w_ih"),
+            step.tensor("w_hh"),
+            step.optional_tensor("b_ih"),
+            step.optional_tensor("b_hh"),
+        )
+        if len(shape(x)) != 2:
+            raise ValueError(f"its input is {shape(x)}, expected a batch of vectors")
+        sequence = step.emit("sequence", relax.op.expand_dims(x, 0))
+        check_shapes(kind.cell, weights, sequence, state, 0)
+        outputs, last = run_layer(
+            step.emit, kind.cell, weights, sequence, state, time=0, is_backward=False
+        )
+        return last if kind.states > 1 else outputs[0]
+
+    return _convert
+
+
 def _refuse(step: TorchStep) -> None:
     if "batch_sizes" in step.arguments:
         raise NotImplementedError(
@@ -122,10 +145,14 @@ def _refuse(step: TorchStep) -> None:
 
 def _initial(step: TorchStep, count: int) -> list[relax.Expr]:
     """Return the states before the first step, of all layers and directions."""
+    return _states(step, count, 3)
+
+
+def _states(step: TorchStep, count: int, rank: int) -> list[relax.Expr]:
     tensors = (
         step.tensors("hx") if isinstance(step.arguments.get("hx"), list) else [step.tensor("hx")]
     )
-    if len(tensors) != count or any(len(shape(tensor)) != 3 for tensor in tensors):
+    if len(tensors) != count or any(len(shape(tensor)) != rank for tensor in tensors):
         raise ValueError(f"its states are {[shape(tensor) for tensor in tensors]}")
     return tensors
 
@@ -149,9 +176,12 @@ def _stacked(step: TorchStep, states: tuple[relax.Expr, ...]) -> relax.Expr:
     return in_sequence(step.emit, states, 0, [len(states), *shape(states[0])])
 
 
-RECURRENT: dict[str, Converter] = {
-    "gru": _recurrent(_Kind(GruCell("rz"), 1)),
-    "lstm": _recurrent(_Kind(LstmCell("ifgo"), 2)),
-    "rnn_relu": _recurrent(_Kind(PlainCell(relu), 1)),
-    "rnn_tanh": _recurrent(_Kind(PlainCell(), 1)),
+KINDS = {
+    "gru": _Kind(GruCell("rz"), 1),
+    "lstm": _Kind(LstmCell("ifgo"), 2),
+    "rnn_relu": _Kind(PlainCell(relu), 1),
+    "rnn_tanh": _Kind(PlainCell(), 1),
+}
+RECURRENT: dict[str, Converter] = {name: _recurrent(kind) for name, kind in KINDS.items()} | {
+    f"{name}_cell": _cell(kind) for name, kind in KINDS.items()
 }

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
+from relay_int8.frontend.overwriting import overwritten
 from relay_int8.frontend.torch.complex_numbers import convert
 from relay_int8.frontend.torch.step import ComplexTensor, TorchStep
 from tests.onnx_models import assert_close, run_relax
@@ -147,6 +148,15 @@ def test_images_without_a_batch():
     found = computed("max_pool2d_with_indices", IMAGE, self=IMAGE, kernel_size=[2, 1])
     assert_close(found[:1], [top])
     assert found[1].shape == top.shape
+
+
+def test_nothing_is_written_behind_the_last_element():
+    """As SigLIP 2 pads positions of images that fill their sequence."""
+    (rest,) = computed("expand", A[:1], self=A[:1], size=[0, 4])
+    assert rest.shape == (0, 4)
+    x = relax.Var("x", relax.TensorType(A.shape, "float32"))
+    nothing = np.zeros((0, 4), "int64")
+    assert overwritten(lambda _, value: value, x, nothing, relax.const(rest)).same_as(x)
 
 
 def test_complex_constants():

@@ -8,8 +8,9 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.cropping import cropped
+from relay_int8.frontend.torch.creation import filled
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import dtype, shape
 
 MODES = ("circular", "constant", "reflect", "replicate")
 """What a pad writes, in PyTorch's words and in Relax's."""
@@ -143,6 +144,8 @@ def _expand(step: TorchStep) -> Result:
     if len(sizes) != len(dims):
         raise ValueError(f"it expands {list(shape(step.x))} to {sizes}")
     target = [old if new == -1 else new for new, old in zip(sizes, dims, strict=True)]
+    if 0 in target:
+        return filled(target, 0, dtype(step.x))  # as what is behind the last patch of an image
     return step.x if target == list(shape(step.x)) else relax.op.broadcast_to(step.x, target)
 
 

@@ -1,5 +1,7 @@
 """PyTorch operators that are written as several others: equal to NumPy."""
 
+import math
+
 import numpy as np
 import pytest
 from tvm import relax
@@ -14,6 +16,9 @@ A, B, C = RNG.normal(size=(3, 3, 4)).astype("float32")
 W, U = RNG.normal(size=(2, 20, 4)).astype("float32")
 BIAS = RNG.normal(size=20).astype("float32")
 IMAGE = RNG.normal(size=(2, 6, 4)).astype("float32")
+CUBE = RNG.normal(size=(5, 4, 4)).astype("float32")
+EDGES = np.array([-1, 0, 0.5], "float32")
+GAPS = np.where(A > 1, np.nan, A).astype("float32")
 Z = (A + 1j * B).astype("complex64")
 
 
@@ -98,6 +103,32 @@ def test_a_cell_of_a_gru_and_of_an_rnn():
         ("isclose", {"self": A, "other": A + 1e-5 * B, "atol": 0.0}, [np.isclose(A, A + 1e-5 * B, atol=0)]),
         ("fliplr", {"self": A}, [A[:, ::-1]]),
         ("flipud", {"self": A}, [A[::-1]]),
+        ("addr", {"self": A, "vec1": B[:, 0], "vec2": C[0], "beta": 0.5}, [A / 2 + np.outer(B[:, 0], C[0])]),
+        ("kron", {"self": A[:, :2], "other": B[0]}, [np.kron(A[:, :2], B[0])]),
+        ("linalg_cross", {"self": A, "other": B, "dim": 0}, [np.cross(A, B, axis=0)]),
+        ("trace", {"self": A}, [np.trace(A)]),
+        ("take", {"self": A, "index": np.array([[0, 5], [11, 2]])}, [A.ravel()[[[0, 5], [11, 2]]]]),
+        ("median", {"self": A, "dim": 1}, [np.sort(A, 1)[:, 1], np.argsort(A, 1)[:, 1]]),
+        ("median", {"self": A}, [np.sort(A.ravel())[5]]),
+        ("kthvalue", {"self": A, "k": 3, "dim": 0}, [np.sort(A, 0)[2], np.argsort(A, 0)[2]]),
+        ("bucketize", {"self": np.round(A), "boundaries": np.arange(-1, 2), "right": True}, [np.digitize(np.round(A), [-1, 0, 1])]),
+        ("searchsorted", {"sorted_sequence": EDGES, "self": A}, [np.searchsorted(EDGES, A)]),
+        ("hypot", {"self": A, "other": B}, [np.hypot(A, B)]),
+        ("copysign", {"self": A, "other": B}, [np.copysign(A, B)]),
+        ("nanmean", {"self": GAPS, "dim": [1]}, [np.nanmean(GAPS, 1)]),
+        ("nansum", {"self": GAPS}, [np.nansum(GAPS)]),
+        ("linalg_vector_norm", {"self": A, "ord": 3.0, "dim": [1]}, [np.linalg.norm(A, 3, 1)]),
+        ("linalg_vector_norm", {"self": A, "ord": 0.0}, [np.count_nonzero(A)]),
+        ("cdist", {"x1": A, "x2": B, "p": 1.0}, [np.abs(A[:, None] - B).sum(-1)]),
+        ("dist", {"self": A, "other": B, "p": 1.0}, [np.abs(A - B).sum()]),
+        ("round", {"self": A, "decimals": 1}, [np.round(A, 1)]),
+        ("rrelu", {"self": A}, [np.where(A > 0, A, A * np.float32(11 / 48))]),
+        ("special_erfc", {"self": A}, [np.vectorize(math.erfc)(A)]),
+        ("arcsin", {"self": A / 4}, [np.arcsin(A / 4)]),
+        ("softplus", {"self": A, "beta": 2.0, "threshold": 1.0}, [np.where(A > 0.5, A, np.log1p(np.exp(2 * A)) / 2)]),
+        ("avg_pool1d", {"self": A, "kernel_size": [2]}, [A.reshape(3, 2, 2).mean(2)]),
+        ("avg_pool2d", {"self": A[None], "kernel_size": [1, 2], "divisor_override": 3}, [A.reshape(1, 3, 2, 2).sum(3) / 3]),
+        ("bilinear", {"input1": A, "input2": B, "weight": CUBE}, [np.einsum("ni,kij,nj->nk", A, CUBE, B)]),
         ("diag", {"self": A[0], "diagonal": -1}, [np.diag(A[0], -1)]),
         ("diag", {"self": A, "diagonal": 1}, [np.diag(A, 1)]),
     ],

@@ -111,12 +111,6 @@ def _multiply(step: TorchStep) -> Result:
     return (relax.op.logical_and if dtype(a) == "bool" else relax.op.multiply)(a, b)
 
 
-def _round(step: TorchStep) -> Result:
-    if step.integer("decimals", 0):
-        raise NotImplementedError("rounding to decimals")
-    return relax.op.round(step.x)
-
-
 def _after(first: Callable[[TorchStep], relax.Expr], then: Callable[..., relax.Expr]) -> Converter:
     """Compute in two steps."""
 
@@ -283,7 +277,6 @@ ARITHMETIC: dict[str, Converter] = {
     "rad2deg": _scaled(180 / math.pi),
     "reciprocal": lambda step: relax.op.divide(step.number(1.0), step.x),
     "remainder": binary(relax.op.floor_mod),
-    "round": _round,
     "rsqrt": of_reals(relax.op.rsqrt),
     "rsub": _reversed_subtract,
     "sign": unary(relax.op.sign),

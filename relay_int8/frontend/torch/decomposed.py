@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 # Each was exported by PyTorch 2.13, refused as it is, and equal to PyTorch when decomposed.
-NAMES = "kron linalg_cross logspace"
+NAMES = (
+    "block_diag cartesian_prod dstack linalg_matrix_norm linalg_matrix_power linalg_multi_dot "
+    "logspace quantile trapezoid vander"
+)
 DECOMPOSABLE = frozenset(f"aten.{name}" for name in NAMES.split())
 
 

@@ -7,6 +7,7 @@ import math
 from tvm import relax
 
 from relay_int8.frontend.einsum import einsum
+from relay_int8.frontend.torch.special import norm
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import dtype, shape
 
@@ -92,6 +93,12 @@ def _addmm(step: TorchStep) -> Result:
     return _added(step, relax.op.matmul(step.tensor("mat1"), step.tensor("mat2")))
 
 
+def _add_outer(step: TorchStep) -> Result:
+    """``beta * self + alpha * outer(vec1, vec2)``."""
+    column = step.emit("column", relax.op.expand_dims(step.tensor("vec1"), 1))
+    return _added(step, relax.op.multiply(column, step.tensor("vec2")))
+
+
 def _matmul(step: TorchStep) -> Result:
     other = next((name for name in FACTORS if name in step.arguments), FACTORS[0])
     return relax.op.matmul(step.x, step.tensor(other))
@@ -147,14 +154,18 @@ def _einsum(step: TorchStep) -> Result:
 
 
 def _cdist(step: TorchStep) -> Result:
-    """Return the Euclidean distance of each row of one tensor to each of another's.
+    """Return the distance of each row of one tensor to each of another's.
 
-    It is the root of ``|a|^2 + |b|^2 - 2 a b'``, as PyTorch computes it of more than 25 rows.
+    The Euclidean one is the root of ``|a|^2 + |b|^2 - 2 a b'``, as PyTorch computes it of more than
+    25 rows.
     """
-    if step.real("p", 2.0) != 2.0:
-        raise NotImplementedError(f"distances with p = {step.real('p', 2.0)}, not 2")
     a, b = step.tensor("x1"), step.tensor("x2")
     rank = len(shape(b))
+    if step.real("p", 2.0) != 2.0:
+        rows = step.emit("rows", relax.op.expand_dims(a, -2))
+        others = step.emit("others", relax.op.expand_dims(b, -3))
+        apart = step.emit("apart", relax.op.subtract(rows, others))
+        return norm(step, apart, step.real("p"), [len(shape(apart)) - 1], False)
     lengths = [
         step.emit("squares", relax.op.sum(step.emit("square", relax.op.multiply(x, x)), [-1], True))
         for x in (a, b)
@@ -185,6 +196,7 @@ def _glu(step: TorchStep) -> Result:
 
 LAYERS: dict[str, Converter] = {
     "addmm": _addmm,
+    "addr": _add_outer,
     "baddbmm": _baddbmm,
     "bmm": _matmul,
     "cdist": _cdist,

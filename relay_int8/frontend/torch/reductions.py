@@ -12,6 +12,7 @@ from tvm import relax
 from relay_int8.frontend.torch.arithmetic import Binary, binary
 from relay_int8.frontend.torch.logic import truth
 from relay_int8.frontend.torch.promotion import as_type, promoted
+from relay_int8.frontend.torch.special import norm
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import dtype, shape
 
@@ -121,20 +122,10 @@ def _cosine(step: TorchStep) -> Result:
 
 
 def _vector_norm(step: TorchStep) -> Result:
-    """Return the norm along axes, all of them where none is named: of order 2, 1 or infinity."""
-    order, kept = (
-        step.real("p" if "p" in step.arguments else "ord", 2.0),
-        step.flag("keepdim", False),
-    )
+    """Return the norm along axes, all of them where none is named."""
+    order = step.real("p" if "p" in step.arguments else "ord", 2.0)
     axes = [axis_of(axis, step.rank) for axis in step.integers("dim", [])]
-    axes = axes or list(range(step.rank))
-    if order == 2.0:
-        squares = step.emit("squares", relax.op.square(step.x))
-        return relax.op.sqrt(step.emit("sum", relax.op.sum(squares, axes, kept)))
-    if order not in (1.0, math.inf):
-        raise NotImplementedError(f"a norm of order {order}")
-    sizes = step.emit("sizes", relax.op.abs(step.x))
-    return (relax.op.sum if order == 1.0 else relax.op.max)(sizes, axes, kept)
+    return norm(step, step.x, order, axes or list(range(step.rank)), step.flag("keepdim", False))
 
 
 def _extremes(step: TorchStep) -> Result:

@@ -17,6 +17,7 @@ W, U = RNG.normal(size=(2, 20, 4)).astype("float32")
 BIAS = RNG.normal(size=20).astype("float32")
 IMAGE = RNG.normal(size=(2, 6, 4)).astype("float32")
 CUBE = RNG.normal(size=(5, 4, 4)).astype("float32")
+MEAN = np.array([0, 1, 2, 3], "float32")
 EDGES = np.array([-1, 0, 0.5], "float32")
 GAPS = np.where(A > 1, np.nan, A).astype("float32")
 Z = (A + 1j * B).astype("complex64")
@@ -113,6 +114,10 @@ def test_a_cell_of_a_gru_and_of_an_rnn():
         ("kthvalue", {"self": A, "k": 3, "dim": 0}, [np.sort(A, 0)[2], np.argsort(A, 0)[2]]),
         ("bucketize", {"self": np.round(A), "boundaries": np.arange(-1, 2), "right": True}, [np.digitize(np.round(A), [-1, 0, 1])]),
         ("searchsorted", {"sorted_sequence": EDGES, "self": A}, [np.searchsorted(EDGES, A)]),
+        ("vdot", {"self": A[0], "other": B[0]}, [A[0] @ B[0]]),
+        ("fft_fftshift", {"self": A}, [np.fft.fftshift(A)]),
+        ("fft_ifftshift", {"self": A, "dim": [0]}, [np.fft.ifftshift(A, 0)]),
+        ("instance_norm", {"input": A, "running_mean": MEAN, "running_var": MEAN + 1, "use_input_stats": False, "eps": 0.0}, [(A - MEAN) / np.sqrt(MEAN + 1)]),
         ("hypot", {"self": A, "other": B}, [np.hypot(A, B)]),
         ("copysign", {"self": A, "other": B}, [np.copysign(A, B)]),
         ("nanmean", {"self": GAPS, "dim": [1]}, [np.nanmean(GAPS, 1)]),
@@ -204,5 +209,7 @@ def test_complex_numbers_overwrite_others():
     assert_close(computed("copy", A, self=Z, src=source), [whole.real, whole.imag])
     real = [A, np.zeros_like(A)]
     assert_close(computed("copy", A, self=Z, src=A), real)
+    shifted = np.fft.fftshift(Z, 1)
+    assert_close(computed("fft_fftshift", A, self=Z, dim=[1]), [shifted.real, shifted.imag])
     wanted = np.tanh(Z)
     assert_close(computed("tanh", A, self=Z), [wanted.real, wanted.imag])

@@ -22,6 +22,7 @@ LINEAR = {
     *MOVES,
     *PARTS,
     *("alias", "clone", "contiguous", "cumsum", "detach", "diagonal", "dropout", "gather"),
+    *("fft_fftshift", "fft_ifftshift"),
     *("index", "index_put", "index_select", "lift_fresh_copy", "mean", "neg", "roll"),
     *("select_scatter", "slice_scatter", "sum", "unfold"),
 }

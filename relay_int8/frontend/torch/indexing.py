@@ -162,6 +162,19 @@ def _roll(step: TorchStep) -> Result:
     return x
 
 
+def _centred(back: bool) -> Converter:
+    """Move the first element to the middle of axes, as spectra are shown; or ``back``."""
+
+    def _convert(step: TorchStep) -> Result:
+        x = step.x
+        for axis in step.integers("dim", list(range(step.rank))):
+            size = shape(x)[axis_of(axis, step.rank)]
+            x = _rolled(step.emit, x, axis_of(axis, step.rank), -(size // 2) if back else size // 2)
+        return x
+
+    return _convert
+
+
 def _rolled(emit: Emit, x: relax.Expr, axis: int, shift: int) -> relax.Expr:
     size = shape(x)[axis]
     begin = -shift % size
@@ -334,6 +347,8 @@ INDEXING: dict[str, Converter] = {
     "diag_embed": _on_diagonal,
     "diagonal": _diagonal,
     "embedding": _embedding,
+    "fft_fftshift": _centred(back=False),
+    "fft_ifftshift": _centred(back=True),
     "gather": _gather,
     "index": _index,
     "index_put": _index_put,

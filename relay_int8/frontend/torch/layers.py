@@ -12,7 +12,7 @@ from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import dtype, shape
 
 FACTORS = ("other", "mat2", "vec", "tensor")
-"""What the second operand of a product is called, by matmul, mm, mv and dot."""
+"""What the second operand of a product is called, by matmul and vdot, mm, mv and dot."""
 
 
 def _convolution(step: TorchStep) -> Result:
@@ -216,4 +216,5 @@ LAYERS: dict[str, Converter] = {
     "mm": _matmul,
     "mv": _matmul,
     "tensordot": _tensordot,
+    "vdot": _matmul,
 }

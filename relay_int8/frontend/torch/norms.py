@@ -69,11 +69,11 @@ def _rms_norm(step: TorchStep) -> Result:
 
 
 def _instance_norm(step: TorchStep) -> Result:
-    """Normalize each channel of each image by its own statistics."""
+    """Normalize each channel of each image by its own statistics, or by moving ones."""
+    if not step.flag("use_input_stats", True):
+        return _batch_norm(step)
     channels, kind = shape(step.x)[1], dtype(step.x)
     gamma, beta = step.optional_tensor("weight"), step.optional_tensor("bias")
-    if not step.flag("use_input_stats", True):
-        raise NotImplementedError("an instance norm by moving statistics")
     return relax.op.nn.group_norm(
         step.x,
         relax.const(np.ones(channels, kind)) if gamma is None else gamma,

@@ -174,6 +174,23 @@ def test_places_of_moved_pixels(aligned):
     assert_close([found], [wanted])
 
 
+@pytest.mark.parametrize("offsets", [[0, 3], [0, 2]])
+def test_rows_of_a_bag_that_do_not_count(offsets):
+    indices = np.array([1, 2, 0, 0, 2, 1])
+    given = {"weight": A, "indices": indices, "offsets": np.array(offsets), "padding_idx": 0}
+    bags = [bag[bag > 0] for bag in np.split(indices, offsets[1:])]
+    (total,) = computed("embedding_bag", A, **given)
+    np.testing.assert_allclose(total, [A[bag].sum(0) for bag in bags], rtol=1e-5, atol=1e-6)
+    (mean,) = computed("embedding_bag", A, **given, mode=1)
+    np.testing.assert_allclose(mean, [A[bag].mean(0) for bag in bags], rtol=1e-5, atol=1e-6)
+
+
+def test_rows_of_bounded_length():
+    lengths = np.linalg.norm(A, axis=1, keepdims=True)
+    found = computed("embedding_renorm", A, self=A, indices=np.array([0]), max_norm=1.5)
+    assert_close(found, [A * np.minimum(1, 1.5 / lengths)])
+
+
 def test_images_without_a_batch():
     pooled = IMAGE.reshape(2, 3, 2, 2, 2).mean((2, 4))
     assert_close(computed("avg_pool2d", IMAGE, self=IMAGE, kernel_size=[2, 2]), [pooled])

@@ -25,6 +25,8 @@ Box = list[tuple[int, int]]
 
 def overwritten(emit: Emit, x: relax.Expr, positions: Array, value: relax.Expr) -> relax.Expr:
     """Return ``x`` with the elements of ``value`` at positions of the flattened x."""
+    if not positions.size:
+        return x
     joined = box_overwritten(emit, x, positions, value)
     return _chosen(emit, x, positions, value) if joined is None else joined
 

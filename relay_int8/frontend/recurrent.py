@@ -105,14 +105,21 @@ def check_shapes(
     """Raise a ValueError where operands of a layer do not fit each other."""
     if len(shape(x)) != 3:
         raise ValueError(f"its input is {shape(x)}, expected a batch of sequences")
-    sizes = shape(weights.of_state)
-    if len(sizes) != 2 or sizes[0] != cell.gates * sizes[1]:
+    sizes, projection = shape(weights.of_state), getattr(cell, "projection", None)
+    hidden, output = sizes[0] // cell.gates, sizes[-1]
+    expected_output = hidden if projection is None else shape(projection)[1]
+    if len(sizes) != 2 or sizes[0] % cell.gates or output != expected_output:
         raise ValueError(f"its weights of the state are {sizes}, of {cell.gates} gates")
-    rows, hidden = sizes
+    rows = sizes[0]
     expected: list[tuple[relax.Expr | None, tuple[int, ...], str]]
     expected = [(weights.of_input, (rows, shape(x)[2]), "weights of the input")]
     expected += [(bias, (rows,), "bias") for bias in (weights.input_bias, weights.state_bias)]
-    expected += [(tensor, (shape(x)[1 - time], hidden), "state") for tensor in state]
+    widths = [output, *[hidden] * (len(state) - 1)]
+    expected += [
+        (tensor, (shape(x)[1 - time], width), "state")
+        for tensor, width in zip(state, widths, strict=True)
+    ]
+    expected += [(projection, (hidden, output), "projection")]
     for tensor, wanted, name in expected:
         if tensor is not None and shape(tensor) != wanted:
             raise ValueError(f"its {name} is {shape(tensor)}, expected {wanted}")

@@ -148,6 +148,8 @@ class LstmCell(_OneProductCell):
         Whether f is ``1 - i``.
     memory_limit
         What the memory is kept within, of zero; None for no limit.
+    projection
+        What the output is multiplied by before it is given on, (hidden, projected); or None.
     """
 
     order: str
@@ -157,6 +159,7 @@ class LstmCell(_OneProductCell):
     peepholes: tuple[relax.Expr, relax.Expr, relax.Expr] | None = None
     is_coupled: bool = False
     memory_limit: float | None = None
+    projection: relax.Expr | None = None
     gates: int = 4
 
     def step(
@@ -177,7 +180,10 @@ class LstmCell(_OneProductCell):
         if self.memory_limit is not None:
             new = emit("limited", _clip(new, -self.memory_limit, self.memory_limit))
         o = self.gate(emit, self._peeped(emit, gates["o"], new, 2))
-        return [emit("hidden", relax.op.multiply(o, self.shown(emit, new))), new]
+        hidden = emit("hidden", relax.op.multiply(o, self.shown(emit, new)))
+        if self.projection is not None:
+            hidden = emit("projected", relax.op.matmul(hidden, self.projection))
+        return [hidden, new]
 
     def _peeped(self, emit: Emit, x: relax.Expr, c: relax.Expr | None, index: int) -> relax.Expr:
         if self.peepholes is None or c is None:

@@ -23,10 +23,13 @@ def multiply_accumulates(call: relax.Expr) -> int:
 
 
 def _convolution(call: relax.Call) -> int:
-    """Each output is a sum over the weights of its channel."""
+    """Each output is a sum over the weights of its channel; one of one weight is a scale.
+
+    A batch norm between float tensors (PatchTST) becomes such a convolution.
+    """
     weights = shape(call.args[1])
-    channels = weights[str(call.attrs.kernel_layout).index("O")]
-    return math.prod(shape(call)) * math.prod(weights) // channels
+    terms = math.prod(weights) // weights[str(call.attrs.kernel_layout).index("O")]
+    return 0 if terms == 1 else math.prod(shape(call)) * terms
 
 
 def _transposed_convolution(call: relax.Call) -> int:

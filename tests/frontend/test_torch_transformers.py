@@ -144,12 +144,15 @@ def test_recurrent_layers_as_loops(tmp_path, monkeypatch, name):
     assert_close(found, expected)
 
 
+def test_a_layer_that_projects_its_output(tmp_path):
+    file, inputs, expected = program_results(tmp_path, "lstm_projected")
+    mod = import_torch(file)
+    found = run_lowered(mod, *(inputs[str(param.name)] for param in mod["main"].params))
+    assert_close(found, expected)
+
+
 @pytest.mark.fast
 def test_recurrent_layers_that_are_not_read(tmp_path):
-    file, _, _ = program_results(tmp_path, "lstm_projected")
-    with pytest.raises(UnsupportedOpError, match=r"proj_size.*run_decompositions\(\)"):
-        import_torch(file)
-
     def packed(text):
         inputs = node(text, "aten.gru")["inputs"]
         inputs.append({"name": "batch_sizes", "arg": {"as_ints": [2, 2, 1]}, "kind": 1})

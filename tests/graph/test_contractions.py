@@ -98,3 +98,12 @@ def test_coverage_counts_both_products_of_attention(tmp_path):
     assert macs == {"q": 5 * 64, "k": 5 * 64, "y": 2 * 5 * 5 * 8}
     assert report.coverage["int8_macs"] == 2 * 5 * 64 + 2 * math.prod((5, 5, 8))
     assert report.coverage["float_macs"] == 0
+
+
+def test_scales_of_channels_sum_nothing():
+    """As batch norms between float tensors become, which are no products of a report."""
+    x = relax.Var("x", relax.TensorType((1, 4, 3, 3), "float32"))
+    pixel, window = (relax.const(np.ones((4, 1, k, k), "float32")) for k in (1, 3))
+    scale = typed(relax.op.nn.conv2d(x, pixel, groups=4))
+    assert multiply_accumulates(scale) == 0
+    assert multiply_accumulates(typed(relax.op.nn.conv2d(x, window, padding=1, groups=4))) == 36 * 9

@@ -88,10 +88,17 @@ def _prelu(step: TorchStep) -> Result:
 
 
 def _softplus(step: TorchStep) -> Result:
-    """Softplus; beyond the threshold torch returns x, to which it is equal in float32 by then."""
-    if step.real("beta", 1.0) != 1.0 or step.real("threshold", 20.0) < 20.0:
-        raise NotImplementedError("beta other than 1, or a threshold below 20")
-    return relax.op.nn.softplus(step.x)
+    """``softplus(beta * x) / beta``; beyond the threshold x, to which it is equal from 20 on."""
+    beta, threshold = step.real("beta", 1.0), step.real("threshold", 20.0)
+    if beta == 1.0 and threshold >= 20.0:
+        return relax.op.nn.softplus(step.x)
+    scaled = step.emit("scaled", relax.op.multiply(step.x, step.number(beta)))
+    grown = step.emit("softplus", relax.op.nn.softplus(scaled))
+    y = relax.op.divide(grown, step.number(beta))
+    if threshold >= 20.0:
+        return y
+    is_far = step.emit("is_far", relax.op.greater(scaled, step.number(threshold)))
+    return relax.op.where(is_far, step.x, step.emit("near", y))
 
 
 def _log_sigmoid(step: TorchStep) -> Result:

@@ -111,12 +111,6 @@ def _multiply(step: TorchStep) -> Result:
     return (relax.op.logical_and if dtype(a) == "bool" else relax.op.multiply)(a, b)
 
 
-def _round(step: TorchStep) -> Result:
-    if step.integer("decimals", 0):
-        raise NotImplementedError("rounding to decimals")
-    return relax.op.round(step.x)
-
-
 def _after(first: Callable[[TorchStep], relax.Expr], then: Callable[..., relax.Expr]) -> Converter:
     """Compute in two steps."""
 
@@ -172,6 +166,45 @@ def _logarithm(base: float) -> Converter:
     )
 
 
+def _scaled(factor: float) -> Converter:
+    return lambda step: relax.op.multiply(step.x, step.number(factor))
+
+
+def _above_zero(step: TorchStep) -> Result:
+    """Return 0 below zero, 1 above it, and ``values`` at it."""
+    x, at_zero = promoted(step, "self", "values")
+    above = as_type(step, step.emit("above", relax.op.greater(x, step.number(0))), dtype(x))
+    is_zero = step.emit("is_zero", relax.op.equal(x, step.number(0)))
+    return relax.op.where(is_zero, at_zero, above)
+
+
+def _log_add_exp(step: TorchStep) -> Result:
+    """``log(exp(a) + exp(b))``, the greater taken out of the sum."""
+    a, b = promoted(step, "self", "other")
+    top = step.emit("top", relax.op.maximum(a, b))
+    apart = step.emit("apart", relax.op.abs(step.emit("between", relax.op.subtract(a, b))))
+    small = step.emit("small", relax.op.exp(step.emit("below", relax.op.negative(apart))))
+    grown = step.emit("grown", relax.op.add(small, relax.const(1.0, dtype(a))))
+    return relax.op.add(top, step.emit("log", relax.op.log(grown)))
+
+
+def _sine_quotient(step: TorchStep) -> Result:
+    """``sin(pi x) / (pi x)``, which is 1 at zero."""
+    turned = step.emit("turned", relax.op.multiply(step.x, step.number(math.pi)))
+    is_zero = step.emit("is_zero", relax.op.equal(turned, step.number(0)))
+    divisor = step.emit("divisor", relax.op.where(is_zero, step.number(1.0), turned))
+    quotient = relax.op.divide(step.emit("sin", relax.op.sin(turned)), divisor)
+    return relax.op.where(is_zero, step.number(1.0), step.emit("quotient", quotient))
+
+
+def _times_log(step: TorchStep) -> Result:
+    """``self * log(other)``, which is zero where ``self`` is."""
+    a, b = promoted(step, "self", "other", least="float32")
+    is_zero = step.emit("is_zero", relax.op.equal(a, relax.const(0.0, dtype(a))))
+    product = step.emit("product", relax.op.multiply(a, step.emit("log", relax.op.log(b))))
+    return relax.op.where(is_zero, relax.const(0.0, dtype(a)), product)
+
+
 def _without_nan(step: TorchStep) -> Result:
     """Put numbers in the place of NaN and of infinities."""
     if not dtype(step.x).startswith("float"):
@@ -210,6 +243,7 @@ ARITHMETIC: dict[str, Converter] = {
     "contiguous": _same,
     "cos": of_reals(relax.op.cos),
     "cosh": of_reals(relax.op.cosh),
+    "deg2rad": _scaled(math.pi / 180),
     "detach": _same,
     "div": _divide,
     "dropout": _dropout,
@@ -224,6 +258,7 @@ ARITHMETIC: dict[str, Converter] = {
     "floor_divide": _floor_divide,
     "fmod": binary(relax.op.mod),
     "frac": lambda step: relax.op.subtract(step.x, step.emit("trunc", relax.op.trunc(step.x))),
+    "heaviside": _above_zero,
     "lerp": _interpolate,
     "lift_fresh": _same,
     "lift_fresh_copy": _same,
@@ -231,6 +266,7 @@ ARITHMETIC: dict[str, Converter] = {
     "log1p": _after(lambda step: relax.op.add(step.x, step.number(1.0)), relax.op.log),
     "log10": _logarithm(10),
     "log2": _logarithm(2),
+    "logaddexp": _log_add_exp,
     "maximum": binary(relax.op.maximum),
     "minimum": binary(relax.op.minimum),
     "mul": _multiply,
@@ -238,13 +274,14 @@ ARITHMETIC: dict[str, Converter] = {
     "neg": unary(relax.op.negative),
     "outer": _outer,
     "pow": _power,
+    "rad2deg": _scaled(180 / math.pi),
     "reciprocal": lambda step: relax.op.divide(step.number(1.0), step.x),
     "remainder": binary(relax.op.floor_mod),
-    "round": _round,
     "rsqrt": of_reals(relax.op.rsqrt),
     "rsub": _reversed_subtract,
     "sign": unary(relax.op.sign),
     "sin": of_reals(relax.op.sin),
+    "sinc": _sine_quotient,
     "sinh": of_reals(relax.op.sinh),
     "sqrt": of_reals(relax.op.sqrt),
     "square": unary(relax.op.square),
@@ -254,4 +291,5 @@ ARITHMETIC: dict[str, Converter] = {
     "to": _cast,
     "trunc": unary(relax.op.trunc),
     "type_as": _cast,
+    "xlogy": _times_log,
 }

@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.torch.converters import CONVERTERS
-from relay_int8.frontend.torch.file import COMPLEX
+from relay_int8.frontend.torch.creation import CREATION
+from relay_int8.frontend.torch.file import COMPLEX, DTYPES
 from relay_int8.frontend.torch.movement import MOVES
 from relay_int8.frontend.torch.parts import PARTS
 from relay_int8.frontend.torch.spectra import TRANSFORMS, complex_operand
@@ -20,18 +22,24 @@ LINEAR = {
     *MOVES,
     *PARTS,
     *("alias", "clone", "contiguous", "cumsum", "detach", "diagonal", "dropout", "gather"),
-    *("index", "index_select", "lift_fresh_copy", "mean", "neg", "roll", "sum", "unfold"),
+    *("fft_fftshift", "fft_ifftshift"),
+    *("index", "index_put", "index_select", "lift_fresh_copy", "mean", "neg", "roll"),
+    *("select_scatter", "slice_scatter", "sum", "unfold"),
 }
 """Operators of aten that do the same to the real and the imaginary parts."""
+FLOAT = next(number for number, name in DTYPES.items() if name == "float32")
 BILINEAR = {"bmm", "einsum", "matmul", "mm", "mul"}
 """Operators of aten that are linear in each of two operands."""
 
 
 def convert(step: TorchStep) -> Result:
     """Return what a node computes, whether its operands are of real or of complex numbers."""
-    if not _complex_operands(step.arguments) and step.operator in CONVERTERS:
+    is_complex = step.arguments.get("dtype") in COMPLEX or _complex_operands(step.arguments)
+    if not is_complex and step.operator in CONVERTERS:
         return CONVERTERS[step.operator](step)
     name = step.operator.removeprefix("aten.")
+    if name in CREATION:
+        return _created(step)
     if name in OPERATORS:
         return OPERATORS[name](step)
     if name in BILINEAR:
@@ -148,6 +156,23 @@ def _exponential(step: TorchStep) -> Result:
     return _of_angle(step, step.emit("size", relax.op.exp(z.real)), z.imaginary)
 
 
+def _tanh(step: TorchStep) -> Result:
+    """``(t + i s c (1 - t^2)) / (c^2 + t^2 s^2)``, with t = tanh(a), s = sin(b) and c = cos(b)."""
+    z, emit = complex_operand(step), step.emit
+    t, s, c = (
+        emit("tanh", relax.op.tanh(z.real)),
+        emit("sin", relax.op.sin(z.imaginary)),
+        emit("cos", relax.op.cos(z.imaginary)),
+    )
+    square = emit("square", relax.op.square(t))
+    ahead = emit("ahead", relax.op.square(c))
+    aside = emit("aside", relax.op.multiply(square, emit("sin_square", relax.op.square(s))))
+    divisor = emit("divisor", relax.op.add(ahead, aside))
+    rest = emit("rest", relax.op.subtract(relax.const(1.0, "float32"), square))
+    slope = emit("slope", relax.op.multiply(emit("turn", relax.op.multiply(s, c)), rest))
+    return ComplexTensor(relax.op.divide(t, divisor), relax.op.divide(slope, divisor))
+
+
 def _of_angle(step: TorchStep, size: relax.Expr, angle: relax.Expr) -> ComplexTensor:
     c, s = step.emit("cos", relax.op.cos(angle)), step.emit("sin", relax.op.sin(angle))
     return ComplexTensor(relax.op.multiply(size, c), relax.op.multiply(size, s))
@@ -168,6 +193,31 @@ def _same(step: TorchStep) -> Result:
     if number is not None and number not in COMPLEX:
         raise NotImplementedError("complex numbers as real ones")
     return complex_operand(step)
+
+
+def _created(step: TorchStep) -> Result:
+    """Make a constant; its value is a real number."""
+    operand = step.arguments.get("self")
+    given = dict(step.arguments)
+    if isinstance(operand, ComplexTensor):
+        given["self"] = operand.real
+    if given.get("dtype") in COMPLEX:
+        given["dtype"] = FLOAT
+    elif given.get("dtype") is not None:
+        return CONVERTERS[step.operator](dataclasses.replace(step, arguments=given))
+    real = CONVERTERS[step.operator](dataclasses.replace(step, arguments=given))
+    assert isinstance(real, relax.Expr)
+    return ComplexTensor(real, relax.const(np.zeros(shape(real), "float32")))
+
+
+def _overwritten(step: TorchStep) -> Result:
+    """Return the source in the shape of the tensor that it overwrites."""
+    target, source = (complex_operand(step, name) for name in ("self", "src"))
+    if not isinstance(step.arguments["self"], ComplexTensor):
+        raise NotImplementedError("complex numbers as real ones")
+    given = {**step.arguments, "self": target, "src": source}
+    both = dataclasses.replace(step, arguments=given)
+    return _joined(_part(both, "real"), _part(both, "imaginary"))
 
 
 def _from_pairs(step: TorchStep) -> Result:
@@ -194,6 +244,7 @@ OPERATORS: dict[str, Converter] = TRANSFORMS | {
     "complex": lambda step: ComplexTensor(step.tensor("real"), step.tensor("imag")),
     "conj": _conjugate,
     "conj_physical": _conjugate,
+    "copy": _overwritten,
     "div": _quotient,
     "exp": _exponential,
     "imag": lambda step: complex_operand(step).imaginary,
@@ -203,6 +254,7 @@ OPERATORS: dict[str, Converter] = TRANSFORMS | {
     "resolve_conj": _same,
     "resolve_neg": _same,
     "sub": _sum,
+    "tanh": _tanh,
     "to": _same,
     "view_as_complex": _from_pairs,
     "view_as_real": _to_pairs,

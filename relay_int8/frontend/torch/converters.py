@@ -23,13 +23,14 @@ from relay_int8.frontend.torch.reductions import REDUCTIONS
 from relay_int8.frontend.torch.sampling import SAMPLING
 from relay_int8.frontend.torch.scattering import SCATTERING
 from relay_int8.frontend.torch.sorting import SORTING
+from relay_int8.frontend.torch.special import SPECIAL
 from relay_int8.frontend.torch.spectra import SPECTRA
 from relay_int8.frontend.torch.step import Converter
+from relay_int8.frontend.torch.unbatched import batch_optional
 
 OPERATORS = (
-    LAYERS
+    batch_optional(LAYERS | POOLING)
     | NORMS
-    | POOLING
     | RECURRENT
     | ATTENTION
     | ARITHMETIC
@@ -41,6 +42,7 @@ OPERATORS = (
     | BAGS
     | SCATTERING
     | SORTING
+    | SPECIAL
     | MOVES
     | PARTS
     | IMAGES
@@ -49,6 +51,7 @@ OPERATORS = (
 )
 SYNONYMS = {
     "absolute": "abs",
+    **{f"arc{name}": f"a{name}" for name in ("cos", "cosh", "sin", "sinh", "tan", "tan2", "tanh")},
     "clip": "clamp",
     "concatenate": "cat",
     "divide": "div",
@@ -60,6 +63,9 @@ SYNONYMS = {
     "multiply": "mul",
     "negative": "neg",
     "not_equal": "ne",
+    "sgn": "sign",
+    "special_erf": "erf",
+    "special_expit": "sigmoid",
     "subtract": "sub",
     "true_divide": "div",
 }

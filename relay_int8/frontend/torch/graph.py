@@ -160,15 +160,26 @@ class TorchImporter:
             self._changed.setdefault(self._program.buffers[whole])
         for part, source, whole in self._memory.change(node):
             value, old = self._values[part], self._values[whole]
-            if isinstance(value, ComplexTensor) or isinstance(old, ComplexTensor):
-                raise NotImplementedError("it changes complex numbers in place")
+            title = f"{_bound_name(node)}/{whole}"
             if not source.changes:
-                counted = relax.const(np.arange(math.prod(shape(old))).reshape(shape(old)), "int64")
+                sizes = shape(old.real if isinstance(old, ComplexTensor) else old)
+                counted = relax.const(np.arange(math.prod(sizes)).reshape(sizes), "int64")
                 positions = constant(self._part(source, part, whole, counted))
                 assert positions is not None
-                emit = partial(self._emit, f"{_bound_name(node)}/{whole}")
-                value = overwritten(emit, old, positions, value)
-            self._values[whole] = self._bound(f"{_bound_name(node)}/{whole}", value)
+                value = self._overwritten(title, old, positions, value)
+            self._values[whole] = self._bound(title, value)
+
+    def _overwritten(self, title: str, old: Value, positions: Array, value: Value) -> Value:
+        """Write a value, real or complex, at positions of a whole."""
+        if isinstance(value, ComplexTensor) != isinstance(old, ComplexTensor):
+            raise NotImplementedError("it changes a part of complex numbers in place")
+        if not isinstance(value, ComplexTensor):
+            return overwritten(partial(self._emit, title), old, positions, value)
+        parts = (
+            self._overwritten(f"{title}/{key}", getattr(old, key), positions, getattr(value, key))
+            for key in ("real", "imaginary")
+        )
+        return ComplexTensor(*parts)
 
     def _part(self, source: ProgramNode, part: str, whole: str, value: relax.Expr) -> relax.Expr:
         """Return what a view of ``whole`` is where that is ``value``."""

@@ -162,6 +162,19 @@ def _roll(step: TorchStep) -> Result:
     return x
 
 
+def _centred(back: bool) -> Converter:
+    """Move the first element to the middle of axes, as spectra are shown; or ``back``."""
+
+    def _convert(step: TorchStep) -> Result:
+        x = step.x
+        for axis in step.integers("dim", list(range(step.rank))):
+            size = shape(x)[axis_of(axis, step.rank)]
+            x = _rolled(step.emit, x, axis_of(axis, step.rank), -(size // 2) if back else size // 2)
+        return x
+
+    return _convert
+
+
 def _rolled(emit: Emit, x: relax.Expr, axis: int, shift: int) -> relax.Expr:
     size = shape(x)[axis]
     begin = -shift % size
@@ -283,6 +296,31 @@ def _diagonal(step: TorchStep) -> Result:
     return taken(step, flat, relax.const(places, "int64"), len(rest))
 
 
+def _on_diagonal(step: TorchStep) -> Result:
+    """Write the last axis on a diagonal of two new axes; the rest is zero."""
+    offset, rank = step.integer("offset", 0), step.rank + 1
+    first, second = step.axis("dim1", -2, rank), step.axis("dim2", -1, rank)
+    if first == second:
+        raise ValueError(f"a diagonal of axis {first} twice")
+    count = shape(step.x)[-1]
+    size = count + abs(offset)
+    columns = np.clip(np.arange(size) - max(offset, 0), 0, count - 1)
+    rows = taken(step, step.x, relax.const(columns, "int64"), step.rank - 1)
+    row = step.emit("row", relax.op.expand_dims(step.emit("rows", rows), -2))
+    kept = relax.const(np.eye(size, k=offset, dtype=bool), "bool")
+    matrix = step.emit("matrix", relax.op.where(kept, row, step.number(0)))
+    rest = iter(range(rank - 2))
+    order = [{first: rank - 2, second: rank - 1}.get(axis, -1) for axis in range(rank)]
+    return relax.op.permute_dims(matrix, [next(rest) if axis < 0 else axis for axis in order])
+
+
+def _diag(step: TorchStep) -> Result:
+    """Return a matrix with a vector on its diagonal, or the diagonal of a matrix."""
+    offset = {"offset": step.integer("diagonal", 0)}
+    given = replace(step, arguments={"self": step.x, **offset})
+    return (_on_diagonal if step.rank == 1 else _diagonal)(given)
+
+
 def _triangle(upper: bool) -> Converter:
     """Keep what is on one side of a diagonal; the rest is zero."""
 
@@ -305,8 +343,12 @@ def _copy(step: TorchStep) -> Result:
 
 INDEXING: dict[str, Converter] = {
     "copy": _copy,
+    "diag": _diag,
+    "diag_embed": _on_diagonal,
     "diagonal": _diagonal,
     "embedding": _embedding,
+    "fft_fftshift": _centred(back=False),
+    "fft_ifftshift": _centred(back=True),
     "gather": _gather,
     "index": _index,
     "index_put": _index_put,

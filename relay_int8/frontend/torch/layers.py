@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from tvm import relax
 
 from relay_int8.frontend.einsum import einsum
-from relay_int8.frontend.torch.step import Converter, Result, TorchStep
+from relay_int8.frontend.torch.special import norm
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import dtype, shape
 
 FACTORS = ("other", "mat2", "vec", "tensor")
-"""What the second operand of a product is called, by matmul, mm, mv and dot."""
+"""What the second operand of a product is called, by matmul and vdot, mm, mv and dot."""
 
 
 def _convolution(step: TorchStep) -> Result:
@@ -87,10 +90,13 @@ def _linear(step: TorchStep) -> Result:
 
 def _addmm(step: TorchStep) -> Result:
     """``beta * self + alpha * mat1 @ mat2``; torch writes a linear layer so."""
-    if step.real("beta", 1.0) != 1.0 or step.real("alpha", 1.0) != 1.0:
-        raise NotImplementedError("factors alpha and beta other than 1")
-    y = relax.op.matmul(step.tensor("mat1"), step.tensor("mat2"))
-    return relax.op.add(step.emit("matmul", y), step.x)
+    return _added(step, relax.op.matmul(step.tensor("mat1"), step.tensor("mat2")))
+
+
+def _add_outer(step: TorchStep) -> Result:
+    """``beta * self + alpha * outer(vec1, vec2)``."""
+    column = step.emit("column", relax.op.expand_dims(step.tensor("vec1"), 1))
+    return _added(step, relax.op.multiply(column, step.tensor("vec2")))
 
 
 def _matmul(step: TorchStep) -> Result:
@@ -100,7 +106,12 @@ def _matmul(step: TorchStep) -> Result:
 
 def _baddbmm(step: TorchStep) -> Result:
     """``beta * self + alpha * batch1 @ batch2``."""
-    y = step.emit("matmul", relax.op.matmul(step.tensor("batch1"), step.tensor("batch2")))
+    return _added(step, relax.op.matmul(step.tensor("batch1"), step.tensor("batch2")))
+
+
+def _added(step: TorchStep, product: relax.Expr) -> Result:
+    """``beta * self + alpha * product``; a beta of zero leaves out even NaN."""
+    y = step.emit("matmul", product)
     alpha, beta = step.real("alpha", 1.0), step.real("beta", 1.0)
     if alpha != 1.0:
         y = step.emit("alpha", relax.op.multiply(y, step.number(alpha)))
@@ -112,19 +123,49 @@ def _baddbmm(step: TorchStep) -> Result:
     return relax.op.add(y, x)
 
 
+def _inner(step: TorchStep) -> Result:
+    """Sum the products along the last axes of two tensors, of which every other pair is kept."""
+    return _contracted(step, [step.rank - 1], [len(shape(step.tensor("other"))) - 1])
+
+
+def _tensordot(step: TorchStep) -> Result:
+    """Sum the products of two tensors along given axes."""
+    return _contracted(step, step.integers("dims_self"), step.integers("dims_other"))
+
+
+def _contracted(step: TorchStep, axes: list[int], other_axes: list[int]) -> Result:
+    """Multiply two tensors as matrices, the summed axes last in the one and first in the other."""
+    a, b = step.x, step.tensor("other")
+    of_a = [axis_of(axis, len(shape(a))) for axis in axes]
+    of_b = [axis_of(axis, len(shape(b))) for axis in other_axes]
+    kept_a = [axis for axis in range(len(shape(a))) if axis not in of_a]
+    kept_b = [axis for axis in range(len(shape(b))) if axis not in of_b]
+    depth = math.prod(shape(a)[axis] for axis in of_a)
+    rows = step.emit("rows", relax.op.permute_dims(a, [*kept_a, *of_a]))
+    columns = step.emit("columns", relax.op.permute_dims(b, [*of_b, *kept_b]))
+    dims = [shape(a)[axis] for axis in kept_a] + [shape(b)[axis] for axis in kept_b]
+    left = step.emit("left", relax.op.reshape(rows, (-1, depth)))
+    right = step.emit("right", relax.op.reshape(columns, (depth, -1)))
+    return relax.op.reshape(step.emit("product", relax.op.matmul(left, right)), dims)
+
+
 def _einsum(step: TorchStep) -> Result:
     return einsum(step.tensors(), step.text("equation", ""), step.emit)
 
 
 def _cdist(step: TorchStep) -> Result:
-    """Return the Euclidean distance of each row of one tensor to each of another's.
+    """Return the distance of each row of one tensor to each of another's.
 
-    It is the root of ``|a|^2 + |b|^2 - 2 a b'``, as PyTorch computes it of more than 25 rows.
+    The Euclidean one is the root of ``|a|^2 + |b|^2 - 2 a b'``, as PyTorch computes it of more than
+    25 rows.
     """
-    if step.real("p", 2.0) != 2.0:
-        raise NotImplementedError(f"distances with p = {step.real('p', 2.0)}, not 2")
     a, b = step.tensor("x1"), step.tensor("x2")
     rank = len(shape(b))
+    if step.real("p", 2.0) != 2.0:
+        rows = step.emit("rows", relax.op.expand_dims(a, -2))
+        others = step.emit("others", relax.op.expand_dims(b, -3))
+        apart = step.emit("apart", relax.op.subtract(rows, others))
+        return norm(step, apart, step.real("p"), [len(shape(apart)) - 1], False)
     lengths = [
         step.emit("squares", relax.op.sum(step.emit("square", relax.op.multiply(x, x)), [-1], True))
         for x in (a, b)
@@ -155,6 +196,7 @@ def _glu(step: TorchStep) -> Result:
 
 LAYERS: dict[str, Converter] = {
     "addmm": _addmm,
+    "addr": _add_outer,
     "baddbmm": _baddbmm,
     "bmm": _matmul,
     "cdist": _cdist,
@@ -168,8 +210,11 @@ LAYERS: dict[str, Converter] = {
     "dot": _matmul,
     "einsum": _einsum,
     "glu": _glu,
+    "inner": _inner,
     "linear": _linear,
     "matmul": _matmul,
     "mm": _matmul,
     "mv": _matmul,
+    "tensordot": _tensordot,
+    "vdot": _matmul,
 }

@@ -104,6 +104,21 @@ def _is_finite(step: TorchStep) -> Result:
     return relax.op.less(size, step.number(np.inf))
 
 
+def _is_close(step: TorchStep) -> Result:
+    """Whether ``abs(a - b) <= atol + rtol * abs(b)``, or both are the same, infinite ones too."""
+    a, b = promoted(step, "self", "other", least="float32")
+    if step.flag("equal_nan", False):
+        raise NotImplementedError("NaN that equals NaN")
+    apart = step.emit("apart", relax.op.abs(step.emit("between", relax.op.subtract(a, b))))
+    size = step.emit("size", relax.op.abs(b))
+    scaled = step.emit("scaled", relax.op.multiply(size, relax.const(step.real("rtol", 1e-5))))
+    bound = step.emit("bound", relax.op.add(scaled, relax.const(step.real("atol", 1e-8))))
+    finite = step.emit("finite", relax.op.less(apart, relax.const(np.float32(np.inf))))
+    near = step.emit("near", relax.op.less_equal(apart, bound))
+    near = step.emit("close", relax.op.logical_and(finite, near))
+    return relax.op.logical_or(near, step.emit("same", relax.op.equal(a, b)))
+
+
 LOGIC: dict[str, Converter] = {
     "__and__": _bits(relax.op.logical_and, relax.op.bitwise_and),
     "__or__": _bits(relax.op.logical_or, relax.op.bitwise_or),
@@ -118,6 +133,7 @@ LOGIC: dict[str, Converter] = {
     "ge": _compare(relax.op.greater_equal),
     "gt": _compare(relax.op.greater),
     "isfinite": _is_finite,
+    "isclose": _is_close,
     "isinf": _is(np.inf),
     "isnan": _is(np.nan),
     "le": _compare(relax.op.less_equal),

@@ -8,8 +8,9 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.cropping import cropped
+from relay_int8.frontend.torch.creation import filled
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import dtype, shape
 
 MODES = ("circular", "constant", "reflect", "replicate")
 """What a pad writes, in PyTorch's words and in Relax's."""
@@ -143,6 +144,8 @@ def _expand(step: TorchStep) -> Result:
     if len(sizes) != len(dims):
         raise ValueError(f"it expands {list(shape(step.x))} to {sizes}")
     target = [old if new == -1 else new for new, old in zip(sizes, dims, strict=True)]
+    if 0 in target:
+        return filled(target, 0, dtype(step.x))  # as what is behind the last patch of an image
     return step.x if target == list(shape(step.x)) else relax.op.broadcast_to(step.x, target)
 
 
@@ -187,6 +190,24 @@ def _flip(step: TorchStep) -> Result:
     return value
 
 
+def _flipped(axis: int) -> Converter:
+    return lambda step: relax.op.flip(step.x, axis)
+
+
+def _turned(step: TorchStep) -> Result:
+    """Turn by quarters from the first of two axes to the second."""
+    first, second = (axis_of(axis, step.rank) for axis in step.integers("dims", [0, 1]))
+    quarters = step.integer("k", 1) % 4
+    order = list(range(step.rank))
+    order[first], order[second] = second, first
+    if quarters == 0:
+        return step.x
+    if quarters == 2:
+        return relax.op.flip(step.emit("flip", relax.op.flip(step.x, first)), second)
+    turned = step.emit("turned", relax.op.permute_dims(step.x, order))
+    return relax.op.flip(turned, first if quarters == 1 else second)
+
+
 def _as_strided(step: TorchStep) -> Result:
     """Read a storage in another shape; only in its order, which is a reshape."""
     sizes, strides = step.integers("size"), step.integers("stride")
@@ -208,6 +229,8 @@ MOVES: dict[str, Converter] = {
     "expand_as": _expand_as,
     "flatten": _flatten,
     "flip": _flip,
+    "fliplr": _flipped(1),
+    "flipud": _flipped(0),
     "meshgrid": _mesh_grid,
     "moveaxis": _move_axis,
     "movedim": _move_axis,
@@ -219,6 +242,7 @@ MOVES: dict[str, Converter] = {
     "repeat_interleave": _repeat_each,
     "reshape": _view,
     "reshape_as": _view_as,
+    "rot90": _turned,
     "squeeze": _squeeze,
     "swapaxes": _transpose,
     "swapdims": _transpose,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from tvm import relax
 
@@ -69,11 +71,11 @@ def _rms_norm(step: TorchStep) -> Result:
 
 
 def _instance_norm(step: TorchStep) -> Result:
-    """Normalize each channel of each image by its own statistics."""
+    """Normalize each channel of each image by its own statistics, or by moving ones."""
+    if not step.flag("use_input_stats", True):
+        return _batch_norm(step)
     channels, kind = shape(step.x)[1], dtype(step.x)
     gamma, beta = step.optional_tensor("weight"), step.optional_tensor("bias")
-    if not step.flag("use_input_stats", True):
-        raise NotImplementedError("an instance norm by moving statistics")
     return relax.op.nn.group_norm(
         step.x,
         relax.const(np.ones(channels, kind)) if gamma is None else gamma,
@@ -112,6 +114,12 @@ def _renorm(step: TorchStep) -> Result:
     return relax.op.multiply(step.x, shrunk)
 
 
+def _rows_shortened(step: TorchStep) -> Result:
+    """Shorten the rows of a table of embeddings; those that are not read may be shortened too."""
+    given = {"self": step.x, "p": step.real("norm_type", 2.0), "dim": 0}
+    return _renorm(replace(step, arguments={**given, "maxnorm": step.real("max_norm")}))
+
+
 def _layer_norm_with_statistics(step: TorchStep) -> Result:
     """Return the first result of three: statistics are for training and are not computed."""
     return [_layer_norm(step)]
@@ -145,6 +153,7 @@ NORMS: dict[str, Converter] = {
     "layer_norm": _layer_norm,
     "native_group_norm": _group_norm_with_statistics,
     "native_layer_norm": _layer_norm_with_statistics,
+    "embedding_renorm": _rows_shortened,
     "renorm": _renorm,
     "rms_norm": _rms_norm,
 }

@@ -86,10 +86,15 @@ def _max_unpool(step: TorchStep) -> Result:
 
 
 def _avg_pool(step: TorchStep) -> Result:
-    if step.arguments.get("divisor_override") is not None:
-        raise NotImplementedError("divisor_override")
-    counted = step.flag("count_include_pad", True)
-    return _pooled(step, "avg", count_include_pad=counted)
+    divisor = step.arguments.get("divisor_override")
+    if divisor is None:
+        counted = step.flag("count_include_pad", True)
+        return _pooled(step, "avg", count_include_pad=counted)
+    if step.flag("ceil_mode", False):
+        raise NotImplementedError("divisor_override of windows that hang over")
+    mean = step.emit("mean", _pooled(step, "avg", count_include_pad=True))
+    window = math.prod(step.sizes("kernel_size", _window_rank(step)))
+    return relax.op.multiply(mean, step.number(window / step.integer("divisor_override")))
 
 
 def _adaptive_avg_pool(step: TorchStep) -> Result:

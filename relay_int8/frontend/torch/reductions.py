@@ -10,7 +10,9 @@ from typing import Any
 from tvm import relax
 
 from relay_int8.frontend.torch.arithmetic import Binary, binary
-from relay_int8.frontend.torch.promotion import as_type
+from relay_int8.frontend.torch.logic import truth
+from relay_int8.frontend.torch.promotion import as_type, promoted
+from relay_int8.frontend.torch.special import norm
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import dtype, shape
 
@@ -120,20 +122,49 @@ def _cosine(step: TorchStep) -> Result:
 
 
 def _vector_norm(step: TorchStep) -> Result:
-    """Return the norm along axes, all of them where none is named: of order 2, 1 or infinity."""
-    order, kept = (
-        step.real("p" if "p" in step.arguments else "ord", 2.0),
-        step.flag("keepdim", False),
-    )
+    """Return the norm along axes, all of them where none is named."""
+    order = step.real("p" if "p" in step.arguments else "ord", 2.0)
     axes = [axis_of(axis, step.rank) for axis in step.integers("dim", [])]
-    axes = axes or list(range(step.rank))
-    if order == 2.0:
-        squares = step.emit("squares", relax.op.square(step.x))
-        return relax.op.sqrt(step.emit("sum", relax.op.sum(squares, axes, kept)))
-    if order not in (1.0, math.inf):
-        raise NotImplementedError(f"a norm of order {order}")
-    sizes = step.emit("sizes", relax.op.abs(step.x))
-    return (relax.op.sum if order == 1.0 else relax.op.max)(sizes, axes, kept)
+    return norm(step, step.x, order, axes or list(range(step.rank)), step.flag("keepdim", False))
+
+
+def _extremes(step: TorchStep) -> Result:
+    """Return the least and the largest, along an axis or of all elements."""
+    axes = [step.axis("dim")] if step.arguments.get("dim") is not None else list(range(step.rank))
+    kept = step.flag("keepdim", False)
+    least = step.emit("least", relax.op.min(step.x, axes, keepdims=kept))
+    return [least, relax.op.max(step.x, axes, keepdims=kept)]
+
+
+def _count(step: TorchStep) -> Result:
+    """Return how many elements are not zero."""
+    truths = as_type(step, truth(step, step.x), "int64")
+    return _reduce(relax.op.sum)(replace(step, arguments={**step.arguments, "self": truths}))
+
+
+def _loss(size: Callable[[relax.Expr], relax.Expr]) -> Converter:
+    """Return sizes of differences: their mean, their sum, or each (reduction 1, 2, 0)."""
+
+    def _convert(step: TorchStep) -> Result:
+        apart = step.emit("apart", relax.op.subtract(*promoted(step, "self", "target")))
+        reduction, axes = step.integer("reduction", 1), list(range(len(shape(apart))))
+        if reduction not in (0, 1, 2):
+            raise ValueError(f"its reduction is {reduction}")
+        if reduction == 0:
+            return size(apart)
+        reduce = relax.op.mean if reduction == 1 else relax.op.sum
+        return reduce(step.emit("size", size(apart)), axes)
+
+    return _convert
+
+
+def _distance(step: TorchStep) -> Result:
+    """Return the norm, along the last axis, of the difference of two tensors and ``eps``."""
+    a, b = step.tensor("x1"), step.tensor("x2")
+    apart = step.emit("apart", relax.op.subtract(a, b))
+    moved = step.emit("moved", relax.op.add(apart, relax.const(step.real("eps", 1e-6), dtype(a))))
+    given = {"self": moved, "p": step.real("p", 2.0), "dim": [-1]}
+    return _vector_norm(replace(step, arguments={**given, "keepdim": step.flag("keepdim", False)}))
 
 
 def _total(step: TorchStep) -> Result:
@@ -177,18 +208,23 @@ REDUCTIONS: dict[str, Converter] = {
     "amax": _reduce(relax.op.max),
     "amin": _reduce(relax.op.min),
     "argmax": _index_of(relax.op.argmax),
+    "aminmax": _extremes,
     "argmin": _index_of(relax.op.argmin),
+    "count_nonzero": _count,
     "cosine_similarity": _cosine,
     "cumprod": _cumulative(relax.op.cumprod),
     "cumsum": _cumulative(relax.op.cumsum),
     "diff": _difference,
+    "l1_loss": _loss(relax.op.abs),
     "linalg_vector_norm": _vector_norm,
     "log_softmax": _along(relax.op.nn.log_softmax),
     "logsumexp": _log_sum_exp,
     "max": _extreme(relax.op.max, relax.op.maximum, relax.op.argmax),
     "mean": _reduce(relax.op.mean),
     "min": _extreme(relax.op.min, relax.op.minimum, relax.op.argmin),
+    "mse_loss": _loss(relax.op.square),
     "norm": _vector_norm,
+    "pairwise_distance": _distance,
     "prod": _reduce(relax.op.prod),
     "softmax": _along(relax.op.nn.softmax),
     "std": _variance(root=True),

@@ -16,7 +16,7 @@ SORTED = ("float32", "int8", "int32", "int64", "uint8")
 """Types that TVM 0.27 sorts, of those that an import has."""
 
 
-def _ordered(step: TorchStep, count: int, axis: int, *, descending: bool) -> list[relax.Expr]:
+def ordered(step: TorchStep, count: int, axis: int, *, descending: bool) -> list[relax.Expr]:
     """Return the first ``count`` values in order, and their indices, int64."""
     if dtype(step.x) not in SORTED:
         raise NotImplementedError(f"it sorts {dtype(step.x)}; {', '.join(SORTED)} are read")
@@ -30,14 +30,14 @@ def _ordered(step: TorchStep, count: int, axis: int, *, descending: bool) -> lis
 
 def _top_k(step: TorchStep) -> Result:
     descending = step.flag("largest", True)
-    return _ordered(step, step.integer("k"), step.axis("dim", -1), descending=descending)
+    return ordered(step, step.integer("k"), step.axis("dim", -1), descending=descending)
 
 
 def _sort(keep: Callable[[list[relax.Expr]], Result]) -> Converter:
     def _convert(step: TorchStep) -> Result:
         axis = step.axis("dim", -1)
         descending = step.flag("descending", False)
-        return keep(_ordered(step, shape(step.x)[axis], axis, descending=descending))
+        return keep(ordered(step, shape(step.x)[axis], axis, descending=descending))
 
     return _convert
 

@@ -187,7 +187,7 @@ def _accumulators(spec: Spec, tensors: Arrays, params: Arrays) -> np.ndarray:
     )
     if isinstance(spec, Conv2d):
         others["sum_first"] = False
-    plain: Any = replace(spec, y="float32", **others)
+    plain: Any = replace(spec, y="float32", **others)  # type: ignore[arg-type]
     opened = {**params, **ones, "m_r": _f32(0), "clamp": open_bounds, "z": z}
     return reference(plain, tensors, opened)
 

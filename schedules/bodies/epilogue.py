@@ -84,7 +84,7 @@ def epilogue(
     if spec.rounding:
         return _fixed_epilogue(spec, spec.rounding, acc, load, r)
     count = lanes(acc)
-    sum_first = r is not None and isinstance(spec, Conv2d) and spec.sum_first
+    sum_first = isinstance(spec, Conv2d) and spec.sum_first
     m = load("m") if sum_first else _by_sign(spec, acc, load, "m", "m_neg")
     scaled = cast(acc, "float32") * m
     if spec.activation and not sum_first:
@@ -92,7 +92,7 @@ def epilogue(
     if r is not None:
         centred = cast(r, "int32") - broadcast(load("z", 2), count)
         scaled = fma(cast(centred, "float32"), broadcast(load("m_r", 0), count), scaled)
-    if sum_first:
+    if isinstance(spec, Conv2d) and spec.sum_first:
         scaled = _of_sum(spec, scaled, load)
     bounds, zero_point = (load("clamp", 0), load("clamp", 1)), load("z", 1)
     return requantized(scaled, zero_point, bounds, spec.y)

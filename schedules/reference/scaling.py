@@ -88,7 +88,7 @@ def epilogue(
         t = in_steps(spec, activated(spec.activation, t), params)
     if r is not None:
         t = fma(r.astype(np.float32), params["m_r"], t)
-    if sum_first:
+    if isinstance(spec, Conv2d) and spec.sum_first:
         t = of_sum(spec, t, params)
     return to_integer(t, z_y, bounds, spec.y)
 

@@ -312,3 +312,13 @@ def test_equals_onnxruntime(case: str):
     mod = import_onnx(proto)
     assert [var.name for var in results(mod["main"])] == ["y"]
     assert_close(run_relax(mod, X), run_onnx(proto, X))
+
+
+def test_batch_norms_as_mxnet_exported_them():
+    weights = {"g": ONES * 2, "b": ONES, "m": ONES / 2, "v": ONES * 3}
+    norms = [
+        node("BatchNormalization", ["x", *"gbmv"], ["y"], **spatial)
+        for spatial in ({"spatial": 0}, {})
+    ]
+    ours, standard = (model([norm], {"x": X.shape}, {"y": None}, weights, 8) for norm in norms)
+    assert_close(run_relax(import_onnx(ours), X), run_onnx(standard, X))

@@ -85,6 +85,24 @@ def test_adaptive_means_of_windows(size):
 
 
 @pytest.mark.parametrize(
+    ("name", "dims", "arguments"),
+    [
+        ("max_pool3d", (3, 4, 5, 6), {"kernel_size": [1, 2, 3], "stride": [2, 1, 2]}),
+        ("max_pool2d_with_indices", (3, 5, 6), {"kernel_size": [2, 2]}),
+        ("avg_pool1d", (3, 6), {"kernel_size": [2], "padding": [1]}),
+        ("adaptive_avg_pool2d", (3, 5, 6), {"output_size": [2, 3]}),
+    ],
+)
+def test_pooling_of_an_image_without_a_batch(name, dims, arguments):
+    """LPRNet pools the channels of its images by windows of videos."""
+    x = RNG.normal(size=dims).astype("float32")
+    (found,) = run_relax(converted(name, dims, **arguments), x)
+    (wanted,) = run_relax(converted(name, (1, *dims), **arguments), x[None])
+    assert found.shape == wanted.shape[1:]
+    assert_close([found], [wanted[0]])
+
+
+@pytest.mark.parametrize(
     ("name", "arguments"),
     [
         ("slice", {"dim": 1, "start": 0, "end": 0}),

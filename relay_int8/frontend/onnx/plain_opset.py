@@ -56,6 +56,7 @@ def to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     old.CopyFrom(set_apart(model))
     # With an older format the converter looks for every initializer among the inputs.
     old.ir_version = max(old.ir_version, FIRST_IR_OF_CONSTANTS)
+    _normalize_channels(old.graph)
     try:
         plain = onnx.version_converter.convert_version(old, PLAIN_OPSET)
     except CONVERSION_ERRORS as err:
@@ -69,6 +70,20 @@ def to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
                 node.attribute.extend(OLD_RESIZE)
     _flatten_hardmax(plain.graph)
     return plain
+
+
+def _normalize_channels(graph: onnx.GraphProto) -> None:
+    """Remove ``spatial=0`` from batch norms whose statistics are one number for each channel.
+
+    MXNet's exporter wrote it everywhere. It asks for statistics of each position, and ONNX's
+    converter refuses it.
+    """
+    vectors = {array.name for array in graph.initializer if len(array.dims) == 1}
+    for node in graph.node:
+        if node.op_type == "BatchNormalization" and vectors.issuperset(node.input[1:]):
+            kept = [attribute for attribute in node.attribute if attribute.name != "spatial"]
+            del node.attribute[:]
+            node.attribute.extend(kept)
 
 
 def _flatten_hardmax(graph: onnx.GraphProto) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from tvm import relax
@@ -35,13 +37,38 @@ def _pooled(step: TorchStep, kind: str, **options: bool) -> Result:
     return pool(step.x, kernel, strides, pad * 2, dilation, ceil, **options)
 
 
+def _named_rank(step: TorchStep) -> int:
+    """Return how many axes windows have by the operator's name: ``avg_pool2d`` has two."""
+    return int(step.operator.partition("pool")[2][0])
+
+
 def _window_rank(step: TorchStep) -> int:
-    if step.rank not in (3, 4, 5):
+    """Return how many axes windows have, of an operand with batch and channels."""
+    rank = _named_rank(step)
+    if step.rank != rank + 2:
         raise NotImplementedError(
-            f"pooling of {shape(step.x)}; sequences have 3 axes, images 4 and videos 5, the batch "
-            "with them"
+            f"{step.operator} of {shape(step.x)}, which has no {rank + 1} or {rank + 2} axes"
         )
-    return step.rank - 2
+    return rank
+
+
+def _of_one_image(converter: Converter) -> Converter:
+    """Let a converter take an image without a batch, as torch's operators do."""
+
+    def convert(step: TorchStep) -> Result:
+        if step.rank != _named_rank(step) + 1:
+            return converter(step)
+        images = step.emit("images", relax.op.expand_dims(step.x, 0))
+        pooled = converter(replace(step, arguments={**step.arguments, "self": images}))
+        parts: Sequence[object] = pooled if isinstance(pooled, list) else [pooled]
+        results = [
+            relax.op.squeeze(step.emit(f"pooled{index}", part), [0])
+            for index, part in enumerate(parts)
+            if isinstance(part, relax.Expr)
+        ]
+        return results if isinstance(pooled, list) else results[0]
+
+    return convert
 
 
 def _max_pool(step: TorchStep) -> Result:
@@ -140,7 +167,7 @@ def _output_size(step: TorchStep) -> list[int]:
     return sizes
 
 
-POOLING: dict[str, Converter] = {
+POOLED: dict[str, Converter] = {
     "adaptive_avg_pool1d": _adaptive_avg_pool,
     "adaptive_avg_pool2d": _adaptive_avg_pool,
     "adaptive_avg_pool3d": _adaptive_avg_pool,
@@ -158,6 +185,9 @@ POOLING: dict[str, Converter] = {
     "max_pool2d_with_indices": _max_pool_with_indices,
     "max_pool3d": _max_pool,
     "max_pool3d_with_indices": _max_pool_with_indices,
+}
+
+POOLING: dict[str, Converter] = {name: _of_one_image(each) for name, each in POOLED.items()} | {
     "max_unpool2d": _max_unpool,
     "max_unpool3d": _max_unpool,
 }

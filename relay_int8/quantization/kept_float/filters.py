@@ -1,6 +1,6 @@
-"""Depthwise layers that would magnify the rounding of a function's values stay in float.
+"""Depthwise layers that would magnify the rounding of what they read stay in float.
 
-    function (swish, hard-swish) -> depthwise layer
+    layer or function (ReLU, swish, hard-swish) -> depthwise layer
 
 A depthwise layer's input has one scale, but its channels may have very different ranges. Trained
 weights make up for that: they are large where a channel is small, and enlarge the channel's
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from relay_int8.calibration.table import CalibrationTable
-from relay_int8.graph.group import CONV2D, Group, Smooth
+from relay_int8.graph.group import CONV2D, Clip, Group, Smooth
 from relay_int8.graph.plan import Plan
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.kept_float.wording import magnified
@@ -25,7 +25,7 @@ MOST = 64.0
 
 
 def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> dict[str, str]:
-    """Return the depthwise layers that magnify rounding, and the functions they read, and why.
+    """Return the depthwise layers that magnify rounding, and what they read, and why.
 
     Parameters
     ----------
@@ -37,32 +37,42 @@ def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
         Ranges of what they read and give.
     """
     integer = {layer.name for layer in plan.layers if layer.integer}
-    functions = {
+    producers = {
         group.output: group
         for group in groups
-        if operator_of(group).function(group) or _ends_in_function(group)
+        if operator_of(group).function(group) or (group.is_layer and _is_unscaled(group, table))
     }
     refused = {}
     for group in groups:
         if not _is_depthwise(group) or group.name not in integer:
             continue
-        function = functions.get(group.inputs[0])
-        if function is None or group.name not in plan.tensors:
+        producer = producers.get(group.inputs[0])
+        if producer is None or group.name not in plan.tensors:
             continue
-        times = _magnified(group, plan, table)
+        times = _magnified(group, plan, table) * _rounded_share(producer)
         if times > MOST:
             refused[group.name] = magnified("its input", "its result", times, MOST)
-            if function.name in integer:
-                refused[function.name] = f"{group.name} reads it, and {refused[group.name]}"
+            if producer.name in integer:
+                refused[producer.name] = f"{group.name} reads it, and {refused[group.name]}"
     return refused
-
-
-def _ends_in_function(group: Group) -> bool:
-    return isinstance(group.activation, Smooth) and not group.ends_in_sum
 
 
 def _is_depthwise(group: Group) -> bool:
     return group.kind == CONV2D and group.weight is not None and group.weight_rows.shape[1] == 1
+
+
+def _is_unscaled(layer: Group, table: CalibrationTable) -> bool:
+    """Whether its channels have no factors, or the small ones of channels behind a function.
+
+    Where others have factors, first layers would be meant, which are large (decision 63).
+    """
+    is_function = isinstance(layer.activation, Smooth) and not layer.ends_in_sum
+    return is_function or layer.name not in table.factors
+
+
+def _rounded_share(producer: Group) -> float:
+    """Return the share of values that rounding changes: half of those behind a ReLU are zero."""
+    return 0.5 if isinstance(producer.activation, Clip) else 1.0
 
 
 def _magnified(group: Group, plan: Plan, table: CalibrationTable) -> float:

@@ -17,6 +17,7 @@ from relay_int8.quantization.kept_float.magnitudes import magnitude_reasons
 from relay_int8.quantization.kept_float.maxima import maximum_reasons
 from relay_int8.quantization.kept_float.parts import part_reasons
 from relay_int8.quantization.kept_float.spectra import spectrum_reasons
+from relay_int8.quantization.kept_float.squares import square_reasons
 from relay_int8.quantization.kept_float.states import state_reasons
 from relay_int8.quantization.kept_float.steep import steepness_reasons
 
@@ -41,9 +42,10 @@ def exact_moves(groups: Sequence[Group], func: relax.Function) -> Reasons:
 
 
 def magnified_layers(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> Reasons:
-    """Return layers whose rounding others would magnify; not asked where integers are required."""
+    """Return what bytes would spoil, by ranges too; not asked where integers are required."""
     return (
         gate_reasons(groups, plan, table)
         | steepness_reasons(groups, plan, table)
         | filter_reasons(groups, plan, table)
+        | square_reasons(groups, plan, table)
     )

@@ -1,4 +1,4 @@
-"""Depthwise layers that would magnify the rounding of a function's values stay in float."""
+"""Depthwise layers that would magnify the rounding of what they read stay in float."""
 
 import numpy as np
 import pytest
@@ -16,11 +16,11 @@ from tests.small_networks import NetworkWriter
 CHANNELS, SIDE = 8, 12
 
 
-def network(small: float, behind: float = 0.0) -> Model:
+def network(small: float, activation: str = "swish", behind: float = 0.0) -> Model:
     """Return conv -> swish -> depthwise -> conv; one channel is small, its filter enlarges it.
 
-    The swish is added behind that as well, so that its channels cannot be scaled. With ``behind``
-    a swish follows the filter, and that number multiplies it.
+    What the depthwise layer reads is added behind that as well, so that its channels cannot be
+    scaled. With ``behind`` a swish follows the filter, and that number multiplies it.
     """
     net = NetworkWriter((1, CHANNELS, SIDE, SIDE))
     rng = np.random.default_rng(0)
@@ -28,7 +28,11 @@ def network(small: float, behind: float = 0.0) -> Model:
     sizes[0] = small
     w = sizes * rng.normal(0, 0.4, (CHANNELS, CHANNELS, 1, 1)).astype("float32")
     y = net.emit("before", relax.op.nn.conv2d(net.x, relax.const(w)))
-    y = swish = net.emit("swish", relax.op.multiply(y, net.emit("gate", relax.op.sigmoid(y))))
+    if activation == "swish":
+        y = net.emit("swish", relax.op.multiply(y, net.emit("gate", relax.op.sigmoid(y))))
+    else:
+        y = net.relu("relu", y)
+    read_twice = y
     w = rng.normal(0, 0.4, (CHANNELS, 1, 3, 3)).astype("float32") / sizes
     y = net.emit("filter", relax.op.nn.conv2d(y, relax.const(w), groups=CHANNELS, padding=1))
     if behind:
@@ -36,7 +40,7 @@ def network(small: float, behind: float = 0.0) -> Model:
         y = net.emit("scaled", relax.op.multiply(second, relax.const(behind)))
     w = rng.normal(0, 0.4, (CHANNELS, CHANNELS, 1, 1)).astype("float32")
     y = net.emit("after", relax.op.nn.conv2d(y, relax.const(w)))
-    y = net.emit("sum", relax.op.add(y, swish))
+    y = net.emit("sum", relax.op.add(y, read_twice))
     w = rng.normal(0, 0.4, (4, CHANNELS, 1, 1)).astype("float32")
     return Model(module=net.module(net.emit("y", relax.op.nn.conv2d(y, relax.const(w)))))
 
@@ -47,8 +51,8 @@ def images(count: int, seed: int) -> list[dict[str, np.ndarray]]:
     return [{"x": rng.normal(size=shape).astype("float32")} for _ in range(count)]
 
 
-def quantized(small: float, **options: object) -> Quantized:
-    return relay_int8.quantize(network(small), images(8, 0), QuantConfig(**options))
+def quantized(small: float, activation: str = "swish", **options: object) -> Quantized:
+    return relay_int8.quantize(network(small, activation), images(8, 0), QuantConfig(**options))
 
 
 def reasons(made: Quantized) -> dict[str, str | None]:
@@ -67,8 +71,17 @@ def test_a_filter_that_enlarges_a_small_channel_and_the_function_before_it_stay_
 
 
 @pytest.mark.fast
-def test_filters_of_channels_of_one_size_are_integers():
-    assert not any(reasons(quantized(1.0)).values())
+def test_so_does_a_convolution_with_relu_before_it():
+    found = reasons(quantized(0.01, "relu"))
+    assert "rounding its input" in found["filter"]
+    assert "filter reads it" in found["relu"]
+    assert found["y"] is None
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("activation", ["swish", "relu"])
+def test_filters_of_channels_of_one_size_are_integers(activation: str):
+    assert not any(reasons(quantized(1.0, activation)).values())
 
 
 @pytest.mark.fast
@@ -84,11 +97,12 @@ def test_where_integers_are_required_it_is_integers():
 
 
 @pytest.mark.fast
-def test_it_is_nearer_to_the_float_network(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("activation", ["swish", "relu"])
+def test_it_is_nearer_to_the_float_network(activation: str, monkeypatch: pytest.MonkeyPatch):
     unseen = images(4, 1)
 
     def decibels() -> float:
-        network = quantized(0.01).network
+        network = quantized(0.01, activation).network
         wanted, found = (
             np.concatenate([run(mod, each)["y"] for each in unseen])
             for mod in (network.reference, network.mod)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from relay_int8.calibration.table import CalibrationTable
-from relay_int8.graph.group import CONV2D, Clip, Group, Smooth
+from relay_int8.graph.group import CONV2D, Clip, Group, Smooth, readers_of
 from relay_int8.graph.plan import Plan
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.kept_float.wording import magnified
@@ -37,10 +37,12 @@ def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
         Ranges of what they read and give.
     """
     integer = {layer.name for layer in plan.layers if layer.integer}
+    readers = readers_of(groups)
     producers = {
         group.output: group
         for group in groups
-        if operator_of(group).function(group) or (group.is_layer and _is_unscaled(group, table))
+        if operator_of(group).function(group)
+        or (group.is_layer and _keeps_scale(group, readers.get(group.output, [])))
     }
     refused = {}
     for group in groups:
@@ -61,13 +63,14 @@ def _is_depthwise(group: Group) -> bool:
     return group.kind == CONV2D and group.weight is not None and group.weight_rows.shape[1] == 1
 
 
-def _is_unscaled(layer: Group, table: CalibrationTable) -> bool:
-    """Whether its channels have no factors, or the small ones of channels behind a function.
+def _keeps_scale(layer: Group, readers: Sequence[Group]) -> bool:
+    """Whether others than depthwise layers read it, or its factors are the small ones of functions.
 
-    Where others have factors, first layers would be meant, which are large (decision 63).
+    Where channels have the factors of other tensors, first layers would be meant, which are large
+    (decision 63).
     """
     is_function = isinstance(layer.activation, Smooth) and not layer.ends_in_sum
-    return is_function or layer.name not in table.factors
+    return is_function or not all(map(_is_depthwise, readers))
 
 
 def _rounded_share(producer: Group) -> float:

@@ -310,6 +310,38 @@ def borders() -> tvm.IRModule:
     return net.module(net.conv("e", white, 4, 3))
 
 
+def sums() -> tvm.IRModule:
+    """PReLU and swish of a sum; ReLU, a slope, swish and a moved hard-swish in front."""
+    net = NetworkWriter()
+    x = net.relu("x0", net.conv("x0/bias", net.x, 20, 3, padding=1))
+    a = relax.op.add(net.conv("a/conv", x, 20, 3, padding=1, groups=20), x)
+    slopes = relax.const(np.linspace(-0.3, 0.6, 20, dtype=np.float32))
+    y = net.emit("prelu", nn.prelu(net.emit("a", a), slopes))
+    b = net.emit("b", relax.op.add(y, net.conv("b/bias", y, 20, 1)))
+    y = net.emit("swish", nn.silu(b))
+    for name in ("relu", "slope", "silu", "hard"):
+        z = _activated(net, name, net.conv(f"{name}/bias", y, 20, 3, padding=1))
+        y = net.emit(name, relax.op.add(y, z))
+    return net.module(net.conv("y", y, 6, 1))
+
+
+def _activated(net: NetworkWriter, name: str, x: relax.Var) -> relax.Var:
+    if name == "relu":
+        y = nn.relu(x)
+    elif name == "slope":
+        y = nn.leakyrelu(x, 0.2)
+    elif name == "silu":
+        y = nn.silu(x)
+    else:
+        shifted = net.emit(f"{name}/3", relax.op.add(x, relax.const(3.0)))
+        bounded = net.emit(f"{name}/clip", relax.op.clip(shifted, 0, 6))
+        times = net.emit(f"{name}/times", relax.op.multiply(x, bounded))
+        sixth = net.emit(f"{name}/sixth", relax.op.divide(times, relax.const(6.0)))
+        scaled = net.emit(f"{name}/scaled", relax.op.multiply(sixth, relax.const(0.4)))
+        y = relax.op.add(scaled, relax.const(-0.3))
+    return net.emit(f"{name}/of", y)
+
+
 NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "residual": residual,
     "branches": branches,
@@ -323,6 +355,7 @@ NETWORKS: dict[str, Callable[[], tvm.IRModule]] = {
     "pairs": pairs,
     "constants": constants,
     "borders": borders,
+    "sums": sums,
 }
 
 

@@ -199,7 +199,7 @@ def _gated_sum(root: Node, graph: Graph) -> Match | None:
             continue
         found = _plain_sum(node, graph) if node is not root else None
         inside = _between(root, node) if found else set()
-        if found and not any(part.op in ("dequantize", "conv2d", "matmul") for part in inside):
+        if found and all(part.op in ELEMENTWISE for part in inside):
             read = sum(arg is node for part in inside for arg in part.args)
             parts = gate_parts(lambda reals, leaf=node: evaluate(root, leaf, reals))
             alone = read == graph.consumers[node]

@@ -33,8 +33,11 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[int, int, int, int]]]] = {
     ),
     "ragged_residual": (
         {"residual": "float32", "leaky": True},
-        {"residual": "float32", "leaky": True, "sum_first": True},
         [(20, 40, 6, 5), (48, 70, 4, 4)],
+    ),
+    "slope_of_the_sum": (
+        {"residual": "float32", "leaky": True, "sum_first": True},
+        [(20, 40, 3, 4), (48, 70, 4, 2)],
     ),
     "few_channels": ({**POINTWISE, "strides": (2, 2)}, [(5, 3, 7, 6), (5, 35, 4, 9)]),
     "depthwise": ({"strides": (2, 2)}, [(32, 32, 7, 9), (16, 16, 6, 6)]),

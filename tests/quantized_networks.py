@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,17 +13,24 @@ from tvm.target import Target
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.passes.lower.realize import realized_integers
 from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
+from relay_int8.export.qdq import export_qdq
+from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import shape
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
 from relay_int8.numerics.qparams import QParams, activation
+from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.quantized_model import QuantizedModel
+from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.simulation import Simulation
 from schedules.rounding import Requantize
 from tests import reference
 from tests.oracle import operators
 from tests.oracle.graph import Node, read_graph
 from tests.run_built import run_built
+from tests.small_networks import any_params
 
 Inputs = dict[str, np.ndarray]
 
@@ -129,3 +136,20 @@ def assert_found_equals_oracle(network: QuantizedNetwork, found: Inputs, fewest:
             np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
         else:
             np.testing.assert_array_equal(actual, wanted, err_msg=name)
+
+
+def assert_simulated(mod: tvm.IRModule, output: str) -> None:
+    """Compare an output with that of NumPy's simulation of the integers, nearly."""
+    network = QuantizedNetwork.make(mod, any_params)
+    simulation = Simulation(plan=network.plan, params=any_params(network.plan))
+    simulated = NumpyNetwork(mod, network.plan.additions).run(network.inputs, simulation)
+    np.testing.assert_allclose(simulated[output], network.expected[output], atol=0.05)
+
+
+def adopted_again(network: QuantizedNetwork, names: Iterable[str]) -> QuantizedModel:
+    """Write a network as QDQ ONNX and read it; the integers of ``names`` stay the same."""
+    again = adopt(import_onnx(export_qdq(network.mod)))
+    found = reference.run(again.mod, network.inputs)
+    for name in names:
+        np.testing.assert_array_equal(found[f"{name}:q"], network.expected[f"{name}:q"])
+    return again

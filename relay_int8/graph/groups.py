@@ -16,6 +16,7 @@ residual.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
 from tvm import relax
@@ -75,16 +76,17 @@ def find_groups(
         if add in biases:
             group.bias = biases[add]
             _append(group, add, absorbed)
+    absorber = _Absorber(reader, groups, absorbed, separate)
     for group in _by_output(groups, reader):
         if group.kind == CONV2D and group.output.name not in separate:
-            _absorb_residual(reader, group, groups, absorbed, separate)
+            absorber.take_residual(group)
     for group in groups.values():
-        _absorb_activation(reader, group, absorbed, separate)
+        absorber.take_activation(group)
     for group in _layers_before(groups, reader) if functions else ():
-        _absorb_function(reader, group, groups, absorbed, separate)
+        absorber.take_function(group)
     for group in _by_output(groups, reader):
         if group.kind == CONV2D and group.activated is not None and not group.residual:
-            _absorb_last(reader, group, groups, absorbed, separate)
+            absorber.take_last_residual(group)
     heads = {var: group for var, group in groups.items() if var not in absorbed}
     return _by_output(heads, reader)
 
@@ -107,86 +109,107 @@ def _biases(reader: FunctionIndex) -> dict[relax.Var, np.ndarray]:
     return biases
 
 
-def _absorb_residual(
-    reader: FunctionIndex,
-    group: Group,
-    groups: dict[relax.Var, Group],
-    absorbed: set[relax.Var],
-    separate: Collection[str],
-) -> None:
-    add = reader.sole_reader(group.output)
-    if add is None or dataflow.operator(reader.values[add]) != "add" or add.name in separate:
-        return
-    if not group.inputs:
-        return
-    other = [arg for arg in reader.values[add].args if not group.output.same_as(arg)]
-    if len(other) != 1 or not isinstance(other[0], relax.Var) or add in absorbed:
-        return
-    if dataflow.shape(other[0]) != dataflow.shape(group.output):
-        return
-    if reader.order.get(other[0], -1) > reader.order[group.output] and _is_rival(
-        other[0], groups, reader
-    ):
-        return
-    group.inputs.append(other[0])
-    group.addition = add
-    _append(group, add, absorbed)
+@dataclass(frozen=True)
+class _Absorber:
+    """Lets groups take operators behind them, each if it is the only reader of what is before it.
 
-
-def _absorb_last(
-    reader: FunctionIndex,
-    group: Group,
-    groups: dict[relax.Var, Group],
-    absorbed: set[relax.Var],
-    separate: Collection[str],
-) -> None:
-    """Let a convolution add a residual to what its activation gives.
-
-    A kernel has one pair of bounds, for what it gives: ReLU in front of a sum is a slope of zero.
+    ``groups`` are those found, by their first operator, ``absorbed`` what others have taken;
+    ``separate`` as :func:`find_groups` has it.
     """
-    activation, add = group.activation, reader.sole_reader(group.output)
-    if add is None or add not in groups or len(groups[add].members) > 1:
-        return
-    if isinstance(activation, Clip):
-        if activation != Clip(0.0, np.inf):
+
+    reader: FunctionIndex
+    groups: dict[relax.Var, Group]
+    absorbed: set[relax.Var]
+    separate: Collection[str]
+
+    def take_residual(self, group: Group) -> None:
+        """Let a layer take the addition that is the only reader of its result."""
+        add, order = self.reader.sole_reader(group.output), self.reader.order
+        if add is None or add in self.absorbed or add.name in self.separate or not group.inputs:
             return
-        activation = Leaky(np.zeros(1))
-    _absorb_residual(reader, group, groups, absorbed, separate)
-    if group.residual:
-        group.activation = activation
-
-
-def _is_rival(var: relax.Var, groups: dict[relax.Var, Group], reader: FunctionIndex) -> bool:
-    """Say whether ``var`` comes from a convolution that could absorb the addition itself."""
-    convolutions = (group for group in groups.values() if group.kind == CONV2D)
-    return reader.sole_reader(var) is not None and any(
-        rival.output.same_as(var) for rival in convolutions
-    )
-
-
-def _absorb_activation(
-    reader: FunctionIndex, group: Group, absorbed: set[relax.Var], separate: Collection[str]
-) -> None:
-    follower = reader.sole_reader(group.output)
-    if follower is None or follower in absorbed or group.activation is not None:
-        return
-    if follower.name in separate:
-        return
-    if group.kind not in BOUNDED:
-        return
-    if group.is_layer and group.weight is None:
-        return
-    activation = clip_or_slope(reader.values[follower])
-    if isinstance(activation, Leaky):
-        if not group.is_layer:
+        if dataflow.operator(self.reader.values[add]) != "add":
             return
-        # The channels of a product are its last axis, those of PReLU axis 1.
-        rank = len(dataflow.shape(follower))
-        if group.kind == DENSE and rank != 2 and activation.slope.size > 1:
+        others = [arg for arg in self.reader.values[add].args if not group.output.same_as(arg)]
+        if len(others) != 1 or not isinstance(others[0], relax.Var):
             return
-    if activation is not None:
-        group.activation, group.activated = activation, follower
-        _append(group, follower, absorbed)
+        (other,) = others
+        if dataflow.shape(other) != dataflow.shape(group.output):
+            return
+        if order.get(other, -1) > order[group.output] and self._is_rival(other):
+            return
+        group.inputs.append(other)
+        group.addition = add
+        _append(group, add, self.absorbed)
+
+    def take_last_residual(self, group: Group) -> None:
+        """Let a convolution add a residual to what its activation gives.
+
+        A kernel has one pair of bounds, for what it gives: ReLU in front of a sum is a slope of 0.
+        """
+        activation, add = group.activation, self.reader.sole_reader(group.output)
+        if add is None or add not in self.groups or len(self.groups[add].members) > 1:
+            return
+        if isinstance(activation, Clip):
+            if activation != Clip(0.0, np.inf):
+                return
+            activation = Leaky(np.zeros(1))
+        self.take_residual(group)
+        if group.residual:
+            group.activation = activation
+
+    def _is_rival(self, var: relax.Var) -> bool:
+        """Say whether ``var`` comes from a convolution that could absorb the addition itself."""
+        convolutions = (group for group in self.groups.values() if group.kind == CONV2D)
+        return self.reader.sole_reader(var) is not None and any(
+            rival.output.same_as(var) for rival in convolutions
+        )
+
+    def take_activation(self, group: Group) -> None:
+        """Let a group take the bounds or the slope that are the only reader of its result."""
+        follower = self.reader.sole_reader(group.output)
+        if follower is None or follower in self.absorbed or follower.name in self.separate:
+            return
+        if group.kind not in BOUNDED or group.activation is not None:
+            return
+        if group.is_layer and group.weight is None:
+            return
+        activation = clip_or_slope(self.reader.values[follower])
+        if isinstance(activation, Leaky):
+            if not group.is_layer:
+                return
+            # The channels of a product are its last axis, those of PReLU axis 1.
+            rank = len(dataflow.shape(follower))
+            if group.kind == DENSE and rank != 2 and activation.slope.size > 1:
+                return
+        if activation is not None:
+            group.activation, group.activated = activation, follower
+            _append(group, follower, self.absorbed)
+
+    def take_function(self, layer: Group) -> None:
+        """Let a layer compute the function that is the only reader of its result.
+
+        It multiplies the values by positive factors of channels too, where nothing else reads them.
+        """
+        readers = self.reader.readers[layer.output]
+        follower = next((self.groups[var] for var in readers if var in self.groups), None)
+        if follower is None or not set(readers) <= set(follower.members):
+            return
+        function = follower.function or UNARY.get(follower.kind)
+        known = function and activation_of(function)
+        if function is None or known is None:
+            return
+        behind = self.reader.sole_reader(follower.output)
+        scaled = None if behind is None else _positive_factors(self.groups.get(behind))
+        last = follower if scaled is None else scaled
+        if {follower.name, last.name}.intersection(self.separate):
+            return
+        factors = None if scaled is None or scaled.affine is None else scaled.affine.scale
+        layer.activation = Smooth(
+            known.name, follower.kind, function, factors, known.scale, known.shift
+        )
+        for member in (*follower.members, *(scaled.members if scaled else ())):
+            _append(layer, member, self.absorbed)
+        layer.activated = layer.output
 
 
 def _layers_before(groups: dict[relax.Var, Group], reader: FunctionIndex) -> list[Group]:
@@ -199,39 +222,6 @@ def _layers_before(groups: dict[relax.Var, Group], reader: FunctionIndex) -> lis
         and group.activation is None
         and group.output not in reader.results
     ]
-
-
-def _absorb_function(
-    reader: FunctionIndex,
-    layer: Group,
-    groups: dict[relax.Var, Group],
-    absorbed: set[relax.Var],
-    separate: Collection[str],
-) -> None:
-    """Let a layer compute the function that is the only reader of its result.
-
-    It multiplies the values by positive factors of channels too, where nothing else reads them.
-    """
-    readers = reader.readers[layer.output]
-    follower = next((groups[var] for var in readers if var in groups), None)
-    if follower is None or not set(readers) <= set(follower.members):
-        return
-    function = follower.function or UNARY.get(follower.kind)
-    known = function and activation_of(function)
-    if function is None or known is None:
-        return
-    behind = reader.sole_reader(follower.output)
-    scaled = None if behind is None else _positive_factors(groups.get(behind))
-    last = follower if scaled is None else scaled
-    if {follower.name, last.name}.intersection(separate):
-        return
-    factors = None if scaled is None or scaled.affine is None else scaled.affine.scale
-    layer.activation = Smooth(
-        known.name, follower.kind, function, factors, known.scale, known.shift
-    )
-    for member in (*follower.members, *(scaled.members if scaled else ())):
-        _append(layer, member, absorbed)
-    layer.activated = layer.output
 
 
 def _positive_factors(group: Group | None) -> Group | None:

@@ -6,20 +6,19 @@ import tvm
 from tvm import relax
 
 from relay_int8.compiler.passes.lower.realize import realized_groups
-from relay_int8.export.qdq import export_qdq
-from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.group import Smooth
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Plan
-from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig, Tools
-from relay_int8.quantization.refine.network import NumpyNetwork
-from relay_int8.quantization.refine.simulation import Simulation
 from schedules.targets import named_target
-from tests import reference
-from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
-from tests.small_networks import NetworkWriter, any_params, nn, shape
+from tests.quantized_networks import (
+    QuantizedNetwork,
+    adopted_again,
+    assert_equals_oracle,
+    assert_simulated,
+)
+from tests.small_networks import NetworkWriter, nn, shape
 from tests.x86_targets import X86
 
 
@@ -136,18 +135,11 @@ def test_networks_of_attention_have_functions_in_all_layers():
 
 @pytest.mark.fast
 def test_numpy_simulates_the_integers():
-    mod = network()
-    quantized = QuantizedNetwork.make(mod, any_params)
-    simulation = Simulation(plan=quantized.plan, params=any_params(quantized.plan))
-    simulated = NumpyNetwork(mod, quantized.plan.additions).run(quantized.inputs, simulation)
-    np.testing.assert_allclose(simulated["y"], quantized.expected["y"], atol=0.05)
+    assert_simulated(network(), "y")
 
 
 @pytest.mark.fast
 def test_an_adopted_file_keeps_them():
     quantized = QuantizedNetwork.make(network())
-    again = adopt(import_onnx(export_qdq(quantized.mod)))
+    again = adopted_again(quantized, NAMES)
     assert set(absorbed(again.mod, again.plan)) == set(NAMES)
-    found = reference.run(again.mod, quantized.inputs)
-    for name in NAMES:
-        np.testing.assert_array_equal(found[f"{name}:q"], quantized.expected[f"{name}:q"])

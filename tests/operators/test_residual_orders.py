@@ -4,18 +4,12 @@ import numpy as np
 import pytest
 
 from relay_int8.compiler.passes.lower.realize import realized_groups
-from relay_int8.export.qdq import export_qdq
-from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Plan
-from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.refine.network import NumpyNetwork
-from relay_int8.quantization.refine.simulation import Simulation
-from tests import reference
-from tests.quantized_networks import QuantizedNetwork
-from tests.small_networks import any_params, sums
+from tests.quantized_networks import QuantizedNetwork, adopted_again, assert_simulated
+from tests.small_networks import sums
 
 OF_SUMS, BEHIND = {"prelu", "swish"}, {"relu", "slope", "silu", "hard"}
 
@@ -63,20 +57,13 @@ def test_what_stays_apart(config: QuantConfig, apart: set[str]):
 
 @pytest.mark.fast
 def test_numpy_simulates_the_integers():
-    mod = sums()
-    quantized = QuantizedNetwork.make(mod, any_params)
-    simulation = Simulation(plan=quantized.plan, params=any_params(quantized.plan))
-    simulated = NumpyNetwork(mod, quantized.plan.additions).run(quantized.inputs, simulation)
-    np.testing.assert_allclose(simulated["y"], quantized.expected["y"], atol=0.05)
+    assert_simulated(sums(), "y")
 
 
 @pytest.mark.fast
 def test_an_adopted_file_keeps_them(quantized: QuantizedNetwork):
-    again = adopt(import_onnx(export_qdq(quantized.mod)))
+    again = adopted_again(quantized, (*OF_SUMS, *BEHIND))
     assert {layer.name for layer in again.plan.layers} == {"x0", "y", *OF_SUMS, *BEHIND}
-    found = reference.run(again.mod, quantized.inputs)
-    for name in (*OF_SUMS, *BEHIND):
-        np.testing.assert_array_equal(found[f"{name}:q"], quantized.expected[f"{name}:q"])
 
 
 @pytest.mark.fast

@@ -6,22 +6,17 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-import tvm
 from tvm.target import Target
 
 from relay_int8.graph.gates import activation_of
-from relay_int8.tuning.problem import problem
-from schedules.layout import NCHW16C, ROW
 from schedules.reference.functions import activated
 from schedules.reference.kernels import reference
-from schedules.selection import select
-from schedules.space import Kernel
 from schedules.spec import Activation, Conv2d, Dense, from_json, to_json
 from schedules.targets import named_target
-from schedules.template import Layouts, ScheduleError
-from tests.compiled import compiled
+from schedules.template import ScheduleError
 from tests.oracle.gates import REALS, gate_parts, gated
 from tests.schedules.conv_runs import conv
+from tests.schedules.posed_runs import assert_equals_reference
 
 TARGETS = [
     pytest.param(named_target("x86"), id="plain"),
@@ -57,17 +52,7 @@ NAMES = get_args(Activation)
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_equals_the_reference(target: Target, name: str):
-    spec = LAYERS[name]
-    template = select(spec, target)
-    layout = NCHW16C if isinstance(spec, Conv2d) else ROW
-    layouts = template.layouts(spec, Layouts(inputs=(layout,), output=layout))
-    kernel = Kernel(template=template, spec=spec, layouts=layouts, target=target)
-    posed = problem(kernel)
-    y = tvm.runtime.tensor(posed.canary)
-    library = compiled(kernel.default().mod, target)
-    library["main"](*(tvm.runtime.tensor(array) for array in posed.arguments), y)
-    assert posed.fault(y.numpy()) is None
-    assert np.unique(posed.expected).size > 15
+    assert_equals_reference(LAYERS[name], target)
 
 
 def values() -> np.ndarray:

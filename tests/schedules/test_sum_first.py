@@ -5,21 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 from tvm.target import Target
 
-from relay_int8.tuning.problem import problem
-from schedules.layout import NCHW16C
 from schedules.reference.kernels import reference
-from schedules.selection import select
-from schedules.space import Kernel
 from schedules.spec import from_json, to_json
 from schedules.targets import named_target
-from schedules.template import Layouts, ScheduleError
-from tests.compiled import compiled
+from schedules.template import ScheduleError
 from tests.schedules.conv_runs import conv
 from tests.schedules.numpy_kernels import random_arrays
 from tests.schedules.numpy_kernels import reference as other_reference
+from tests.schedules.posed_runs import assert_equals_reference
 
 TARGETS = [
     pytest.param(named_target("x86"), id="plain"),
@@ -54,17 +49,7 @@ ENDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_equals_the_reference(target: Target, family: str, end: str):
-    spec = dataclasses.replace(FAMILIES[family], **ENDS[end])
-    template = select(spec, target)
-    wanted = Layouts(inputs=(NCHW16C, NCHW16C), output=NCHW16C)
-    layouts = template.layouts(spec, wanted)
-    kernel = Kernel(template=template, spec=spec, layouts=layouts, target=target)
-    posed = problem(kernel)
-    y = tvm.runtime.tensor(posed.canary)
-    library = compiled(kernel.default().mod, target)
-    library["main"](*(tvm.runtime.tensor(array) for array in posed.arguments), y)
-    assert posed.fault(y.numpy()) is None
-    assert np.unique(posed.expected).size > 15
+    assert_equals_reference(dataclasses.replace(FAMILIES[family], **ENDS[end]), target)
 
 
 @pytest.mark.fast

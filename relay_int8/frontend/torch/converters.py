@@ -8,6 +8,7 @@ from relay_int8.frontend.torch.attention import ATTENTION
 from relay_int8.frontend.torch.bags import BAGS
 from relay_int8.frontend.torch.creation import CREATION
 from relay_int8.frontend.torch.deformable import DEFORMABLE
+from relay_int8.frontend.torch.diagonals import DIAGONALS
 from relay_int8.frontend.torch.extents import EXTENTS
 from relay_int8.frontend.torch.images import IMAGES
 from relay_int8.frontend.torch.indexing import INDEXING
@@ -20,6 +21,7 @@ from relay_int8.frontend.torch.pooling import POOLING
 from relay_int8.frontend.torch.quantized import QUANTIZED
 from relay_int8.frontend.torch.recurrent import RECURRENT
 from relay_int8.frontend.torch.reductions import REDUCTIONS
+from relay_int8.frontend.torch.rolls import ROLLS
 from relay_int8.frontend.torch.sampling import SAMPLING
 from relay_int8.frontend.torch.scattering import SCATTERING
 from relay_int8.frontend.torch.sorting import SORTING
@@ -39,6 +41,8 @@ OPERATORS = (
     | LOGIC
     | CREATION
     | INDEXING
+    | DIAGONALS
+    | ROLLS
     | BAGS
     | SCATTERING
     | SORTING

@@ -11,10 +11,10 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.neighbours import sliced_neighbours
-from relay_int8.frontend.overwriting import Emit, overwritten
+from relay_int8.frontend.overwriting import overwritten
 from relay_int8.frontend.torch.file import Array
 from relay_int8.frontend.torch.promotion import as_type
-from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
+from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 
@@ -147,44 +147,6 @@ def _nonzero(step: TorchStep) -> Result:
     return relax.const(np.argwhere(array), "int64")
 
 
-def _roll(step: TorchStep) -> Result:
-    """Move along axes, what leaves at one end enters at the other; all elements without axes."""
-    shifts, dims = step.integers("shifts"), step.integers("dims", [])
-    if not dims:
-        flat = step.emit("flat", relax.op.reshape(step.x, (math.prod(shape(step.x)),)))
-        rolled = _rolled(step.emit, flat, 0, sum(shifts))
-        return relax.op.reshape(rolled, shape(step.x))
-    if len(shifts) != len(dims):
-        raise ValueError(f"{len(shifts)} shifts of {len(dims)} axes")
-    x = step.x
-    for shift, axis in zip(shifts, dims, strict=True):
-        x = _rolled(step.emit, x, axis_of(axis, step.rank), shift)
-    return x
-
-
-def _centred(back: bool) -> Converter:
-    """Move the first element to the middle of axes, as spectra are shown; or ``back``."""
-
-    def _convert(step: TorchStep) -> Result:
-        x = step.x
-        for axis in step.integers("dim", list(range(step.rank))):
-            size = shape(x)[axis_of(axis, step.rank)]
-            x = _rolled(step.emit, x, axis_of(axis, step.rank), -(size // 2) if back else size // 2)
-        return x
-
-    return _convert
-
-
-def _rolled(emit: Emit, x: relax.Expr, axis: int, shift: int) -> relax.Expr:
-    size = shape(x)[axis]
-    begin = -shift % size
-    if not begin:
-        return x
-    tail = emit("tail", relax.op.strided_slice(x, [axis], [begin], [size]))
-    head = emit("head", relax.op.strided_slice(x, [axis], [0], [begin]))
-    return emit("rolled", relax.op.concat([tail, head], axis))
-
-
 def _counted(x: relax.Expr) -> Array:
     """Return the position of every element of a tensor, in its shape."""
     return np.arange(math.prod(shape(x))).reshape(shape(x))
@@ -282,57 +244,6 @@ def _unfold(step: TorchStep) -> Result:
     return relax.op.permute_dims(windows, [*order, axis + 1])
 
 
-def _diagonal(step: TorchStep) -> Result:
-    """Return a diagonal of two axes along a new last axis."""
-    first, second = step.axis("dim1", 0), step.axis("dim2", 1)
-    offset, dims = step.integer("offset", 0), shape(step.x)
-    rest = [axis for axis in range(step.rank) if axis not in (first, second)]
-    places = np.diagonal(np.arange(dims[first] * dims[second]).reshape(dims[first], -1), offset)
-    if first == second or not places.size:
-        raise ValueError(f"diagonal {offset} of axes {first} and {second} of {dims}")
-    turned = step.emit("turned", relax.op.permute_dims(step.x, [*rest, first, second]))
-    merged = (*[dims[axis] for axis in rest], dims[first] * dims[second])
-    flat = step.emit("flat", relax.op.reshape(turned, merged))
-    return taken(step, flat, relax.const(places, "int64"), len(rest))
-
-
-def _on_diagonal(step: TorchStep) -> Result:
-    """Write the last axis on a diagonal of two new axes; the rest is zero."""
-    offset, rank = step.integer("offset", 0), step.rank + 1
-    first, second = step.axis("dim1", -2, rank), step.axis("dim2", -1, rank)
-    if first == second:
-        raise ValueError(f"a diagonal of axis {first} twice")
-    count = shape(step.x)[-1]
-    size = count + abs(offset)
-    columns = np.clip(np.arange(size) - max(offset, 0), 0, count - 1)
-    rows = taken(step, step.x, relax.const(columns, "int64"), step.rank - 1)
-    row = step.emit("row", relax.op.expand_dims(step.emit("rows", rows), -2))
-    kept = relax.const(np.eye(size, k=offset, dtype=bool), "bool")
-    matrix = step.emit("matrix", relax.op.where(kept, row, step.number(0)))
-    rest = iter(range(rank - 2))
-    order = [{first: rank - 2, second: rank - 1}.get(axis, -1) for axis in range(rank)]
-    return relax.op.permute_dims(matrix, [next(rest) if axis < 0 else axis for axis in order])
-
-
-def _diag(step: TorchStep) -> Result:
-    """Return a matrix with a vector on its diagonal, or the diagonal of a matrix."""
-    offset = {"offset": step.integer("diagonal", 0)}
-    given = replace(step, arguments={"self": step.x, **offset})
-    return (_on_diagonal if step.rank == 1 else _diagonal)(given)
-
-
-def _triangle(upper: bool) -> Converter:
-    """Keep what is on one side of a diagonal; the rest is zero."""
-
-    def _convert(step: TorchStep) -> Result:
-        diagonal = step.integer("diagonal", 0)
-        rows, columns = shape(step.x)[-2:]
-        kept = np.tri(rows, columns, diagonal - upper, dtype=bool) ^ upper
-        return relax.op.where(relax.const(kept, "bool"), step.x, step.number(0))
-
-    return _convert
-
-
 def _copy(step: TorchStep) -> Result:
     """Return the source in the shape and type of the tensor that it overwrites."""
     value = as_type(step, step.tensor("src"), dtype(step.x))
@@ -343,22 +254,14 @@ def _copy(step: TorchStep) -> Result:
 
 INDEXING: dict[str, Converter] = {
     "copy": _copy,
-    "diag": _diag,
-    "diag_embed": _on_diagonal,
-    "diagonal": _diagonal,
     "embedding": _embedding,
-    "fft_fftshift": _centred(back=False),
-    "fft_ifftshift": _centred(back=True),
     "gather": _gather,
     "index": _index,
     "index_put": _index_put,
     "index_select": _index_select,
     "nonzero": _nonzero,
-    "roll": _roll,
     "select_scatter": _select_scatter,
     "slice_scatter": _slice_scatter,
     "take_along_dim": _take_along,
-    "tril": _triangle(upper=False),
-    "triu": _triangle(upper=True),
     "unfold": _unfold,
 }

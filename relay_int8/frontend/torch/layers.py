@@ -7,8 +7,8 @@ import math
 from tvm import relax
 
 from relay_int8.frontend.einsum import einsum
-from relay_int8.frontend.torch.special import norm
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
+from relay_int8.frontend.torch.vector_norms import vector_norm
 from relay_int8.graph.dataflow import dtype, shape
 
 FACTORS = ("other", "mat2", "vec", "tensor")
@@ -165,7 +165,7 @@ def _cdist(step: TorchStep) -> Result:
         rows = step.emit("rows", relax.op.expand_dims(a, -2))
         others = step.emit("others", relax.op.expand_dims(b, -3))
         apart = step.emit("apart", relax.op.subtract(rows, others))
-        return norm(step, apart, step.real("p"), [len(shape(apart)) - 1], False)
+        return vector_norm(step, apart, step.real("p"), [len(shape(apart)) - 1], False)
     lengths = [
         step.emit("squares", relax.op.sum(step.emit("square", relax.op.multiply(x, x)), [-1], True))
         for x in (a, b)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from tvm import relax
@@ -50,25 +48,6 @@ def _window_rank(step: TorchStep) -> int:
             f"{step.operator} of {shape(step.x)}, which has no {rank + 1} or {rank + 2} axes"
         )
     return rank
-
-
-def _of_one_image(converter: Converter) -> Converter:
-    """Let a converter take an image without a batch, as torch's operators do."""
-
-    def convert(step: TorchStep) -> Result:
-        if step.rank != _named_rank(step) + 1:
-            return converter(step)
-        images = step.emit("images", relax.op.expand_dims(step.x, 0))
-        pooled = converter(replace(step, arguments={**step.arguments, "self": images}))
-        parts: Sequence[object] = pooled if isinstance(pooled, list) else [pooled]
-        results = [
-            relax.op.squeeze(step.emit(f"pooled{index}", part), [0])
-            for index, part in enumerate(parts)
-            if isinstance(part, relax.Expr)
-        ]
-        return results if isinstance(pooled, list) else results[0]
-
-    return convert
 
 
 def _max_pool(step: TorchStep) -> Result:
@@ -167,7 +146,7 @@ def _output_size(step: TorchStep) -> list[int]:
     return sizes
 
 
-POOLED: dict[str, Converter] = {
+POOLING: dict[str, Converter] = {
     "adaptive_avg_pool1d": _adaptive_avg_pool,
     "adaptive_avg_pool2d": _adaptive_avg_pool,
     "adaptive_avg_pool3d": _adaptive_avg_pool,
@@ -185,9 +164,6 @@ POOLED: dict[str, Converter] = {
     "max_pool2d_with_indices": _max_pool_with_indices,
     "max_pool3d": _max_pool,
     "max_pool3d_with_indices": _max_pool_with_indices,
-}
-
-POOLING: dict[str, Converter] = {name: _of_one_image(each) for name, each in POOLED.items()} | {
     "max_unpool2d": _max_unpool,
     "max_unpool3d": _max_unpool,
 }

@@ -12,8 +12,8 @@ from tvm import relax
 from relay_int8.frontend.torch.arithmetic import Binary, binary
 from relay_int8.frontend.torch.logic import truth
 from relay_int8.frontend.torch.promotion import as_type, promoted
-from relay_int8.frontend.torch.special import norm
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
+from relay_int8.frontend.torch.vector_norms import vector_norm
 from relay_int8.graph.dataflow import dtype, shape
 
 
@@ -125,7 +125,9 @@ def _vector_norm(step: TorchStep) -> Result:
     """Return the norm along axes, all of them where none is named."""
     order = step.real("p" if "p" in step.arguments else "ord", 2.0)
     axes = [axis_of(axis, step.rank) for axis in step.integers("dim", [])]
-    return norm(step, step.x, order, axes or list(range(step.rank)), step.flag("keepdim", False))
+    return vector_norm(
+        step, step.x, order, axes or list(range(step.rank)), step.flag("keepdim", False)
+    )
 
 
 def _extremes(step: TorchStep) -> Result:

@@ -13,6 +13,7 @@ from relay_int8.frontend.torch.indexing import taken
 from relay_int8.frontend.torch.promotion import as_type, promoted
 from relay_int8.frontend.torch.sorting import ordered
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
+from relay_int8.frontend.torch.vector_norms import vector_norm
 from relay_int8.graph.dataflow import dtype, shape
 
 
@@ -86,13 +87,13 @@ def _cross(step: TorchStep) -> Result:
     if shape(a)[axis] != 3 or shape(b)[axis] != 3:
         raise ValueError(f"cross products along axis {axis} of {shape(a)} and {shape(b)}")
 
-    def turned(x: relax.Expr, by: int) -> relax.Expr:
+    def _turned(x: relax.Expr, by: int) -> relax.Expr:
         order = relax.const(np.roll(np.arange(3), -by), "int64")
         return step.emit("turned", relax.op.take(x, order, axis))
 
-    left = step.emit("left", relax.op.multiply(turned(a, 1), turned(b, 2)))
+    left = step.emit("left", relax.op.multiply(_turned(a, 1), _turned(b, 2)))
     return relax.op.subtract(
-        left, step.emit("right", relax.op.multiply(turned(a, 2), turned(b, 1)))
+        left, step.emit("right", relax.op.multiply(_turned(a, 2), _turned(b, 1)))
     )
 
 
@@ -115,27 +116,7 @@ def _kronecker(step: TorchStep) -> Result:
 def _distance(step: TorchStep) -> Result:
     """Return the norm of a difference."""
     apart = step.emit("apart", relax.op.subtract(*promoted(step, "self", "other")))
-    return norm(step, apart, step.real("p", 2.0), list(range(len(shape(apart)))), False)
-
-
-def norm(
-    step: TorchStep, x: relax.Expr, order: float, axes: list[int], keepdims: bool
-) -> relax.Expr:
-    """Return ``sum(abs(x) ** order) ** (1 / order)`` along axes, of infinite orders extremes."""
-    if order == 2.0:
-        squares = step.emit("squares", relax.op.square(x))
-        return relax.op.sqrt(step.emit("sum", relax.op.sum(squares, axes, keepdims)))
-    sizes = step.emit("sizes", relax.op.abs(x))
-    if math.isinf(order):
-        return (relax.op.max if order > 0 else relax.op.min)(sizes, axes, keepdims)
-    if order == 1.0:
-        return relax.op.sum(sizes, axes, keepdims)
-    if order == 0.0:
-        counted = step.emit("counted", relax.op.not_equal(sizes, relax.const(0.0, dtype(x))))
-        return relax.op.sum(as_type(step, counted, dtype(x)), axes, keepdims)
-    powers = step.emit("powers", relax.op.power(sizes, relax.const(order, dtype(x))))
-    total = step.emit("sum", relax.op.sum(powers, axes, keepdims))
-    return relax.op.power(total, relax.const(1 / order, dtype(x)))
+    return vector_norm(step, apart, step.real("p", 2.0), list(range(len(shape(apart)))), False)
 
 
 def _without_nan(mean: bool) -> Converter:

@@ -6,12 +6,12 @@ import numpy as np
 import tvm
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
-from tvm.target.codegen import target_has_features
 from tvm.tirx.script import builder as T
 
 from schedules.arm.dots import SDOT, USDOT
 from schedules.bodies.buffers import ramp
 from schedules.cpu.dot import PLAIN, Dot
+from schedules.target_features import has_feature
 from schedules.x86.dots import AVX2, AVXVNNI, VNNI
 
 PEAK_LOOPS = 20_000
@@ -29,7 +29,7 @@ def peak(dot: Dot, target: Target) -> float:
     away from some.
     """
     x_type, w_type, acc_type = _types(dot)
-    chains = CHAINS if target_has_features("avx512f", target) else FEW_CHAINS
+    chains = CHAINS if has_feature("avx512f", target) else FEW_CHAINS
     shape = _x_shape(dot, chains)
     run = tvm.compile(_peak_loop(dot, shape, chains), target=target)
     args = [np.ones(shape, x_type), np.ones(16 * dot.width, w_type)]

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from tvm.target import Target, codegen
-from tvm.target.codegen import target_has_features
 
 from schedules.compact import COMPACT
 from schedules.cores import usable_cores
 from schedules.cpu_flags import cpu_flags
 from schedules.cuda.device.devices import ARCHITECTURES, JETSON
+from schedules.target_features import has_feature
 from schedules.template import ScheduleError
 
 TARGETS: dict[str, dict[str, Any]] = {
@@ -214,5 +214,5 @@ def _features(target: Target) -> list[str]:
 def stores_unsigned(target: Target) -> bool:
     """Say whether the instructions of ``target`` multiply u8 by s8, so that s8 is kept as u8."""
     return target.kind.name == "llvm" and any(
-        target_has_features(feature, target) for feature in ("avx512vnni", "avxvnni")
+        has_feature(feature, target) for feature in ("avx512vnni", "avxvnni")
     )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -42,15 +42,20 @@ def merged_kernels(
 ) -> tuple[dict[ir.GlobalVar, tirx.PrimFunc], dict[ir.GlobalVar, ir.GlobalVar]]:
     """Return what is to be compiled, and the kernel that computes each one that is merged."""
     compiled, sources = dict(kernels), {}
-    alike: dict[object, list[ir.GlobalVar]] = defaultdict(list)
-    for gvar, func in kernels.items():
-        if _has_written_vectors(func) and not _is_open(func):
-            alike[_skeleton(func)].append(gvar)
-    pending = list(alike.values())
+    able = [
+        gvar for gvar, func in kernels.items() if _has_written_vectors(func) and not _is_open(func)
+    ]
+    pending = [
+        group
+        for like in _alike(able, lambda gvar: _types(kernels[gvar]))
+        for group in _alike(like, lambda gvar: _skeleton(kernels[gvar]))
+    ]
     while pending:
         group = pending.pop()
+        if len(group) == 1:
+            continue
         comparison = _Comparison.of([kernels[gvar] for gvar in group])
-        if len(group) == 1 or comparison is None:
+        if comparison is None:
             continue
         parts = comparison.split()
         if len(parts) > 1:
@@ -65,6 +70,16 @@ def merged_kernels(
                 del compiled[gvar]
                 sources[gvar] = whole
     return compiled, sources
+
+
+def _alike(
+    gvars: Sequence[ir.GlobalVar], quality: Callable[[ir.GlobalVar], object]
+) -> list[list[ir.GlobalVar]]:
+    """Return the groups of two and more that have a quality in common."""
+    groups: dict[object, list[ir.GlobalVar]] = defaultdict(list)
+    for gvar in gvars:
+        groups[quality(gvar)].append(gvar)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _name(member: str, func: tirx.PrimFunc) -> str:
@@ -176,7 +191,7 @@ def _numbers(func: tirx.PrimFunc) -> list[int]:
     return values
 
 
-def _skeleton(func: tirx.PrimFunc) -> tuple[object, ...]:
+def _skeleton(func: tirx.PrimFunc) -> int:
     """Return what is equal for functions that differ in numbers alone, and some others."""
     zeros: dict[str, ir.Expr] = {}
 
@@ -188,12 +203,16 @@ def _skeleton(func: tirx.PrimFunc) -> tuple[object, ...]:
     none = tirx.const(0, "int64")
     params = [_reshaped(param, [none] * len(param.ty.shape)) for param in func.params]
     body = _with_params(body, func.params, params)
-    types = [_type_of(param) for param in func.params]
-    return tvm_ffi.structural_hash(body, map_free_vars=True), *types
+    return int(tvm_ffi.structural_hash(body, map_free_vars=True))
+
+
+def _types(func: tirx.PrimFunc) -> tuple[object, ...]:
+    """Return what parameters of merged kernels have in common."""
+    return tuple(_type_of(param) for param in func.params)
 
 
 def _type_of(param: ir.Var) -> tuple[object, ...]:
-    """Return what parameters of merged kernels have in common: of images, rows and columns too."""
+    """Return what parameters of merged kernels have in common: rows and columns of images too."""
     ty = param.ty
     pixels = [int(size) for size in ty.shape[2:4]] if len(ty.shape) == IMAGE_AXES else []
     return str(ty.dtype), len(ty.shape), isinstance(ty.elem_offset, ir.Var), *pixels

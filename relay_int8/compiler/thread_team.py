@@ -20,6 +20,7 @@ their team by a key of pthreads, since code that is not linked yet has no thread
 from __future__ import annotations
 
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 import tvm
@@ -284,17 +285,23 @@ done:
 
 def team_module(target: Target) -> tvm.runtime.Module:
     """Return the machine code, for a library that is compiled for ``target``."""
-    nothing = tirx.PrimFunc([], tirx.Evaluate(0)).with_attr("global_symbol", "thread_team")
-    text = str(
-        tvm.tirx.build(IRModule({"thread_team": nothing}), target=target).inspect_source("ll")
-    )
-    head = [line for line in text.splitlines() if line.startswith("target ")]
-    notes = [line for line in text.splitlines() if line.startswith("!")]
-    code = CODE.replace("PATIENCE", str(PATIENCE)).replace("PAUSE", PAUSES[machine(target)])
     with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
         file = Path(folder) / "thread_team.ll"
-        file.write_text("\n".join([*head, code, *notes]))
+        file.write_text(_code(str(target)))
         return tvm.runtime.load_module(str(file))
+
+
+@lru_cache(maxsize=16)
+def _code(target: str) -> str:
+    """Return the text, with the head and the notes of what TVM compiles for ``target``."""
+    nothing = tirx.PrimFunc([], tirx.Evaluate(0)).with_attr("global_symbol", "thread_team")
+    built = tvm.tirx.build(IRModule({"thread_team": nothing}), target=Target(target))
+    lines = str(built.inspect_source("ll")).splitlines()
+    head = [line for line in lines if line.startswith("target ")]
+    notes = [line for line in lines if line.startswith("!")]
+    pause = PAUSES[machine(Target(target))]
+    code = CODE.replace("PATIENCE", str(PATIENCE)).replace("PAUSE", pause)
+    return "\n".join([*head, code, *notes])
 
 
 def runs_in_team(final: IRModule, target: Target) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from tvm import tirx
 from tvm.target import Target
-from tvm.target.codegen import target_has_features
 from tvm.tirx import Expr
 
 from schedules.bodies.epilogue import broadcast, cast
+from schedules.target_features import has_feature
 
 LANES = 16
 
@@ -82,18 +82,18 @@ class Dot:
             return f"target is {target.kind.name}, not llvm"
         if x not in self.x_types:
             return f"x is {x}, not {' or '.join(self.x_types)}"
-        if self.feature and not target_has_features(self.feature, target):
+        if self.feature and not has_feature(self.feature, target):
             return f"target cpu {target.attrs.get('mcpu', 'generic')} lacks {self.feature}"
         return None
 
 
 def accumulators(target: Target) -> int:
     """Return how many accumulators of 16 lanes stay in registers, beside weights and x."""
-    if target_has_features("avx512f", target):
+    if has_feature("avx512f", target):
         return 16  # of 32; LLVM spills at 28
-    if target_has_features("avx2", target):
+    if has_feature("avx2", target):
         return 4  # two of 16 registers each; LLVM spills at 6 of float32
-    return 4 if target_has_features("neon", target) else 3  # four of 32 or of 16
+    return 4 if has_feature("neon", target) else 3  # four of 32 or of 16
 
 
 def _multiply_s16(acc: Expr, x: Expr, w: Expr) -> Expr:

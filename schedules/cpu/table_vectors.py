@@ -23,7 +23,6 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
-from tvm.target.codegen import target_has_features
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
@@ -35,6 +34,7 @@ from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.table import ENTRIES
 from schedules.cpu.elementwise import extents, refuses_kind
 from schedules.spec import Table
+from schedules.target_features import has_feature
 from schedules.template import Layouts, ScheduleTemplate
 
 SERIAL_ELEMENTS = 131072  # elements of a tensor; waking other threads for fewer does not pay
@@ -87,7 +87,7 @@ def _refuses(lookup: Lookup, spec: Table, target: Target) -> str | None:
     reason = refuses_kind(spec, target)
     if reason is not None:
         return reason
-    if not target_has_features(lookup.feature, target):
+    if not has_feature(lookup.feature, target):
         return f"target has no {lookup.feature}"
     if spec.by_channel:
         return "each channel has a table of its own"

@@ -73,3 +73,9 @@ def test_a_missing_cross_compiler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ArtifactError, match=r"aarch64-linux-gnu-g\+\+ not found"):
         built.export(tmp_path / "library.so")
+
+
+def test_a_library_has_no_notes_for_debuggers(tmp_path: Path):
+    network = QuantizedNetwork.make(NETWORKS["moves"](), any_params, preset="int8")
+    compile_module(network.mod, Target(TARGETS["x86"])).export(tmp_path / "library.so")
+    assert b".debug_" not in (tmp_path / "library.so").read_bytes()

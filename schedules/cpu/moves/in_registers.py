@@ -13,13 +13,13 @@ from typing import Any
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
-from tvm.target.codegen import target_has_features
 
 from schedules.bodies.body import Body, template_blocks, template_name
 from schedules.cpu import elementwise
 from schedules.cpu.written_out import SPEC, notes_with
 from schedules.layout import LAYOUTS
 from schedules.spec.text import from_json, to_json
+from schedules.target_features import has_feature
 from schedules.template import Layouts, ScheduleTemplate
 
 MEMORY = "memory"  # with SPEC, a note on kernels that can be written in registers: layouts
@@ -30,9 +30,9 @@ Writer = Callable[[Any, Layouts, str, int], tirx.PrimFunc]
 
 def register_parts(target: Target) -> int:
     """Return how many parts of 16 bytes a register of ``target`` has."""
-    if target_has_features("avx512bw", target):
+    if has_feature("avx512bw", target):
         return 4
-    return 2 if target_has_features("avx2", target) else 1
+    return 2 if has_feature("avx2", target) else 1
 
 
 def on_cpu_in_registers(

@@ -138,7 +138,8 @@ class NumpyNetwork:
         """Return the float result of a group, images along the first axis."""
         if group.name not in self._evaluators:
             self._evaluators[group.name] = self._evaluator(group)
-        return self._evaluators[group.name](xs)
+        with np.errstate(all="ignore"):  # infinities are values, as in kernels
+            return self._evaluators[group.name](xs)
 
     def evaluate_state(self, group: Group, x: Array) -> Array:
         """Return the result of a recurrent layer whose state multiplies integers."""

@@ -51,6 +51,14 @@ def test_a_simulation_is_the_integer_network(name):
 
 
 @pytest.mark.fast
+def test_what_exceeds_float32_on_the_way_is_no_warning():
+    net = NetworkWriter((1, 4))
+    mod = net.module(net.emit("y", relax.op.sigmoid(net.x)))
+    found = NumpyNetwork(mod).run({"x": np.array([[-1000, 0, 1, 1000]], F)})["y"]
+    np.testing.assert_allclose(found, [[0, 0.5, 0.7310586, 1]], rtol=1e-6)
+
+
+@pytest.mark.fast
 def test_images_are_stacked():
     mod = NETWORKS["residual"]()
     network = NumpyNetwork(mod)

@@ -55,8 +55,8 @@ from relay_int8.compiler.passes.normalize.join_sums import JoinSums
 from relay_int8.compiler.passes.normalize.lower_batch_norm import LowerBatchNorm
 from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTransposedConv
 from relay_int8.compiler.passes.normalize.merge_branches import MergeBranches
+from relay_int8.compiler.passes.normalize.move_affine import MoveAffine
 from relay_int8.compiler.passes.normalize.move_bias import MoveBias
-from relay_int8.compiler.passes.normalize.move_scale import MoveScale
 from relay_int8.compiler.passes.normalize.pad_concats import PadConcats
 from relay_int8.compiler.passes.normalize.quantize_constants import QuantizeConstants
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
@@ -104,7 +104,7 @@ def normalize_passes() -> list[Pass]:
         JoinDense(),
         DropExpand(),
         CanonicalizeActivation(),
-        MoveScale(),
+        MoveAffine(),
         FoldPad(),
         MergeBranches(),
         FoldAffine(),

@@ -44,7 +44,7 @@ class LayerReport:
         Power of its FP32 result over that of the error, with every layer before it quantized too.
         None where it was not measured; infinite where nothing differs.
     saturation
-        Fraction of its integers that stand at the smallest or largest value, real zero's left out.
+        Fraction of its FP32 result that lies half a step beyond the range, or farther.
     time_us
         Median microseconds of one run on the machine that the report names.
     alone_db, without_db

@@ -26,7 +26,7 @@ from relay_int8.report.contents import OutputReport
 class Difference:
     """Sums over images of the power of one tensor and of its quantization error.
 
-    ``saturated`` counts values at an end of the integer range, that of real zero left out.
+    ``saturated`` counts FP32's finite values that lie half a step beyond the range, or farther.
     """
 
     signal: float = 0.0
@@ -52,7 +52,7 @@ class Difference:
         self.max_error = max(self.max_error, error.max(initial=0), -error.min(initial=0))
         self.count += approximate.size
         if params is not None:
-            self.saturated += _saturated(approximate, params)
+            self.saturated += _saturated(reference, params)
 
     @property
     def snr_db(self) -> float | None:
@@ -66,14 +66,12 @@ class Difference:
 
 
 def _saturated(values: np.ndarray, params: QParams) -> int:
-    """Return how many dequantized values are at an end of the integer range, zero left out."""
-    zero_point, step = params.zero_point, float(params.scale)
-    count = 0
-    if params.qmax != zero_point:  # half a step before the end: no other integer is there
-        count += int(np.count_nonzero(values > np.float32((params.qmax - zero_point - 0.5) * step)))
-    if params.qmin != zero_point:
-        count += int(np.count_nonzero(values < np.float32((params.qmin - zero_point + 0.5) * step)))
-    return count
+    """Return how many finite values lie half a step beyond the range, or farther."""
+    step = float(params.scale)
+    low = np.float32((params.qmin - params.zero_point - 0.5) * step)
+    high = np.float32((params.qmax - params.zero_point + 0.5) * step)
+    outside = (values < low) | (values > high)
+    return int(np.count_nonzero(outside & np.isfinite(values)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,6 +56,29 @@ def test_any_signs(join: Join, preset: str):
     assert_equals_oracle(quantized(join, preset), named_target("native"))
 
 
+def affine_blocks():
+    """ReLU, ReLU6 and what is added to them, behind convolutions and a product (D-FINE's blocks)."""
+    net = NetworkWriter()
+    a = net.relu("a", net.conv("a/conv", net.x, 12, 3, padding=1))
+    a = net.emit("a/more", relax.op.add(a, relax.const(0.7)))
+    b = net.emit("b", relax.op.clip(net.conv("b/conv", a, 12, 3, groups=12, padding=1), 0, 6))
+    b = net.emit("b/less", relax.op.subtract(b, relax.const(0.4)))
+    c = net.relu("c", net.conv("c/conv", b, 12, 3, padding=1))
+    c = net.emit("c/less", relax.op.add(c, relax.const(-0.3)))
+    flat = net.emit("flat", relax.op.reshape(c, (1, -1)))
+    d = net.relu("d", net.emit("d/rows", relax.op.matmul(flat, net.constant(12 * 12 * 11, 8))))
+    d = net.emit("d/more", relax.op.add(d, relax.const(0.2)))
+    return normalize()(net.module(net.emit("y", relax.op.matmul(d, net.constant(8, 5)))))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_affine_blocks_are_layers_with_bounds(preset: str):
+    network = QuantizedNetwork.make(affine_blocks(), any_params, preset=preset)
+    layers = [layer for layer in network.plan.layers if layer.kind != "reshape"]
+    assert [layer.kind for layer in layers] == ["conv2d"] * 3 + ["dense"] * 2
+    assert_equals_oracle(network, named_target("native"))
+
+
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @each_join
 def test_fixed_point(join: Join, rounding: Requantize):

@@ -19,21 +19,18 @@ def test_images_add_up():
 
 
 @pytest.mark.parametrize(
-    ("zero_point", "qmin", "qmax", "dtype", "saturation"),
-    [
-        (0, 0, 255, "uint8", 0.2),  # zero of a ReLU is no saturation
-        (0, -127, 127, "int8", 0.4),
-        (10, 0, 255, "uint8", 0.4),
-    ],
+    ("zero_point", "qmin", "qmax", "dtype"),
+    [(0, 0, 255, "uint8"), (0, -127, 127, "int8"), (10, 0, 255, "uint8")],
 )
-def test_saturation(zero_point, qmin, qmax, dtype, saturation):
+def test_saturated_values_are_beyond_what_the_ends_stand_for(zero_point, qmin, qmax, dtype):
     params = QParams(np.float32(0.1), zero_point, qmin, qmax, dtype)
-    q = np.array([qmin, zero_point, zero_point + 1, qmax - 1, qmax])
-    found = (q - zero_point).astype("float32") * params.scale
+    levels = np.array([qmin - 0.6, qmin - 0.4, qmin, zero_point, qmax, qmax + 0.4, qmax + 7])
+    wanted = ((levels - zero_point) * 0.1).astype("float32")
     difference = Difference()
-    difference.add(found, found, params)
-    assert difference.saturation == pytest.approx(saturation)
-    assert difference.snr_db == float("inf")
+    difference.add(wanted, wanted, params)
+    difference.add(np.float32([-np.inf]), np.float32([0]), params)  # of a mask
+    assert difference.saturated == 2
+    assert difference.saturation == 2 / 8
 
 
 def test_what_a_mask_has_made_infinite_counts_where_the_networks_differ():

@@ -1,11 +1,11 @@
-"""MoveScale: the factor behind a layer's bounds becomes part of its weights."""
+"""MoveAffine: what is behind a layer's bounds becomes part of its weights and bias."""
 
 import numpy as np
 import pytest
 from tvm import relax
 
 from relay_int8.compiler.passes.normalize.fold_affine import FoldAffine
-from relay_int8.compiler.passes.normalize.move_scale import MoveScale
+from relay_int8.compiler.passes.normalize.move_affine import MoveAffine
 from relay_int8.graph import dataflow
 from relay_int8.graph.declined import collecting_declined
 from tests.mxnet_models import run_fast
@@ -35,7 +35,7 @@ def clip(x):
 def test_the_layer_computes_the_factor(bound, op):
     before = network(bound, op=op)
     original = before.clone()
-    after = FoldAffine()(MoveScale()(before))
+    after = FoldAffine()(MoveAffine()(before))
     *_, (var, _) = found = list(dataflow.calls(after["main"]))
     names = [dataflow.operator(call) for _, call in found]
     assert names == ["matmul", "add", dataflow.operator(bound(before["main"].params[0]))]
@@ -46,19 +46,33 @@ def test_the_layer_computes_the_factor(bound, op):
     assert before.script() == original.script()
 
 
+@pytest.mark.parametrize(("bound", "ends"), [(clip, (2.5, 8.5)), (relax.op.nn.relu, (2.5, np.inf))])
+@pytest.mark.parametrize(("op", "k"), [(relax.op.add, 2.5), (relax.op.subtract, -2.5)])
+def test_the_layer_adds_what_is_added(bound, ends, op, k):
+    before = network(bound, k, op=op)
+    after = FoldAffine()(MoveAffine()(before))
+    *_, (var, last) = found = list(dataflow.calls(after["main"]))
+    assert [dataflow.operator(call) for _, call in found] == ["matmul", "add", "clip"]
+    assert var.name == "y"
+    assert tuple(end.value for end in last.args[1:]) == ends
+    x = np.random.default_rng(0).normal(size=(2, 5)).astype("float32")
+    np.testing.assert_allclose(run_fast(after, x)[0], run_fast(before, x)[0], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "options",
-    [{"k": -6.0}, {"k": np.inf}, {"k": np.arange(1.0, 7.0)}, {"is_shift_read": True}],
+    [{"k": -6.0}, {"k": np.inf}, {"k": np.arange(1.0, 7.0)}, {"is_shift_read": True}]
+    + [{"op": relax.op.add, "k": k} for k in (np.inf, np.arange(1.0, 7.0))],
     ids=str,
 )
 def test_other_factors_stay(options):
     before = network(clip, **options)
-    assert MoveScale()(before).script() == before.script()
+    assert MoveAffine()(before).script() == before.script()
 
 
 def test_bounds_with_other_readers_stay():
     before = network(clip, is_read_twice=True)
     with collecting_declined() as declined:
-        after = MoveScale()(before)
+        after = MoveAffine()(before)
     assert after.script() == before.script()
     assert "it is not moved in front of k, which something else reads too" in declined[0].reason

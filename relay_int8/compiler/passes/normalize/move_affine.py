@@ -1,13 +1,17 @@
-"""Move a positive factor behind the bounds of a layer in front of them.
+"""Move a positive factor, or what is added, behind the bounds of a layer in front of them.
 
     Before:  c = conv2d(x, w);  s = add(c, b);  k = clip(s, 0, 6);  y = divide(k, 6)
     After:   c = conv2d(x, w);  s = add(c, b);  t = multiply(s, 1 / 6);  y = clip(t, 0, 1)
 
-So the factor is folded into the weights, and the bounds into the layer's epilogue: hard-sigmoid
-behind a convolution, which PyTorch and Keras write so, is one layer and not a table behind another.
+    Before:  c = conv2d(x, w);  k = relu(c);  y = add(k, 2)
+    After:   c = conv2d(x, w);  t = add(c, 2);  y = clip(t, 2, inf)
+
+So they are folded into weights and bias, and the bounds into the layer's epilogue: hard-sigmoid
+behind a convolution, which PyTorch and Keras write so, and the learned affine blocks of PP-HGNetV2
+and D-FINE are one layer and not a table behind another.
 
 Place:  after CanonicalizeActivation, before FoldAffine.
-Exact:  within float32 rounding of the factor.
+Exact:  within float32 rounding of the factor and of what is added.
 """
 
 from __future__ import annotations
@@ -25,36 +29,44 @@ from relay_int8.graph.rewriting import Scope, rewrite_main
 BOUNDS = ("clip", "nn.relu")
 
 
-@tvm.transform.module_pass(opt_level=0, name="MoveScale")
-class MoveScale:
-    """Move a positive factor behind the bounds of a layer in front of them."""
+@tvm.transform.module_pass(opt_level=0, name="MoveAffine")
+class MoveAffine:
+    """Move a positive factor, or what is added, behind the bounds of a layer in front of them."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
-        """Return ``mod`` with such factors moved; ``mod`` itself is left alone."""
+        """Return ``mod`` with such arithmetic moved; ``mod`` itself is left alone."""
         return rewrite_main(mod.clone(), _moved)
 
 
 def _moved(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
-    if operator(value) not in ("divide", "multiply") or dtype(value) != "float32":
-        return None
-    step = channel_arithmetic(value)
+    step = channel_arithmetic(value) if dtype(value) == "float32" else None
     if step is None:
         return None
-    x, (scale, _) = step
-    bounds, factors = scope.value(x), np.unique(scale)
-    if operator(bounds) not in BOUNDS or factors.size != 1 or not 0 < factors[0] < np.inf:
+    x, (scales, shifts) = step
+    bounds, scale, shift = scope.value(x), np.unique(scales), np.unique(shifts)
+    if operator(bounds) not in BOUNDS or scale.size != 1 or shift.size != 1:
+        return None
+    if not (0 < scale[0] < np.inf and np.isfinite(shift[0])):
         return None
     inner = bounds.args[0]
     if not _is_of_layer(scope, inner):
         return None
     if not scope.used_once(x):
         return Declined(f"it is not moved in front of {x.name}, which something else reads too")
-    factor = float(factors[0])
-    scaled = scope.emit("scaled", relax.op.multiply(inner, relax.const(factor, "float32")))
+    moved = scope.emit("moved", _with_operand(value, x, inner))
     if operator(bounds) == "nn.relu":
-        return relax.op.nn.relu(scaled)
-    low, high = (relax.prim_value(float(bound.value) * factor) for bound in bounds.args[1:])
-    return relax.op.clip(scaled, low, high)
+        if shift[0] == 0:
+            return relax.op.nn.relu(moved)
+        low, high = 0.0, np.inf
+    else:
+        low, high = (float(bound.value) for bound in bounds.args[1:])
+    ends = (relax.prim_value(float(scale[0] * end + shift[0])) for end in (low, high))
+    return relax.op.clip(moved, *ends)
+
+
+def _with_operand(value: relax.Call, old: relax.Var, new: relax.Expr) -> relax.Call:
+    """Return the same arithmetic of another tensor."""
+    return relax.Call(value.op, [new if arg.same_as(old) else arg for arg in value.args])
 
 
 def _is_of_layer(scope: Scope, x: relax.Expr) -> bool:

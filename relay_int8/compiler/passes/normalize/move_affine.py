@@ -39,8 +39,8 @@ class MoveAffine:
 
 
 def _moved(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
-    step = channel_arithmetic(value) if dtype(value) == "float32" else None
-    if step is None:
+    step = channel_arithmetic(value)
+    if step is None or dtype(value) != "float32":
         return None
     x, (scales, shifts) = step
     bounds, scale, shift = scope.value(x), np.unique(scales), np.unique(shifts)

@@ -28,6 +28,7 @@ def _hard_sigmoid(x: Array) -> Array:
 
 _FUNCTIONS: dict[Activation, RealFunction] = {
     "sigmoid": UNARY["sigmoid"],
+    "steep_sigmoid": lambda x: UNARY["sigmoid"](2 * x),
     "hard_sigmoid": _hard_sigmoid,
     "swish": UNARY["nn.silu"],
     "hard_swish": lambda x: x * _hard_sigmoid(x),

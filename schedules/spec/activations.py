@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Activation = Literal[
-    "sigmoid", "hard_sigmoid", "swish", "hard_swish", "quick_gelu", "gelu", "gelu_tanh"
+    "sigmoid",
+    "steep_sigmoid",
+    "hard_sigmoid",
+    "swish",
+    "hard_swish",
+    "quick_gelu",
+    "gelu",
+    "gelu_tanh",
 ]
 
 
@@ -55,6 +62,7 @@ _HARD = Gate(3.0, (1 / 6, 0.5), squarings=0)
 
 GATES: dict[Activation, Gate] = {
     "sigmoid": _LOGISTIC,
+    "steep_sigmoid": _LOGISTIC.stretched(2.0),
     "hard_sigmoid": _HARD,
     "swish": _LOGISTIC,
     "hard_swish": _HARD,
@@ -62,8 +70,9 @@ GATES: dict[Activation, Gate] = {
     "gelu": _NORMAL,
     "gelu_tanh": _NORMAL_TANH,
 }
-"""``swish`` is ``x * sigmoid(x)``, ``quick_gelu`` ``x * sigmoid(1.702 * x)``, ``hard_sigmoid``
+"""``steep_sigmoid`` is ``sigmoid(2 * x)``, of which tanh is twice less 1; ``swish`` is
+``x * sigmoid(x)``, ``quick_gelu`` ``x * sigmoid(1.702 * x)``, ``hard_sigmoid``
 ``clip(x / 6 + 1 / 2, 0, 1)``, ``hard_swish`` x times that; ``gelu_tanh`` is GELU by tanh."""
 
-GATES_ALONE: tuple[Activation, ...] = ("sigmoid", "hard_sigmoid")
+GATES_ALONE: tuple[Activation, ...] = ("sigmoid", "steep_sigmoid", "hard_sigmoid")
 """Those that are g, not x times g."""

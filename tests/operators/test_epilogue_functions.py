@@ -90,6 +90,17 @@ def test_functions_that_stay_apart(config: QuantConfig, separate: set[str]):
     assert set(absorbed(mod, annotate(mod, config))) == set(NAMES) - separate
 
 
+@pytest.mark.parametrize("preset", ["int8", "int8-asymmetric"])
+def test_tanh(preset: str):
+    net = NetworkWriter()
+    a = net.emit("a", relax.op.tanh(net.conv("a/bias", net.x, 20, 3, padding=1)))
+    mod = net.module(net.conv("y", a, 6, 1))
+    assert absorbed(mod, annotate(mod, QuantConfig(preset=preset))) == {"a": "steep_sigmoid"}
+    quantized = QuantizedNetwork.make(mod, preset=preset)
+    assert_equals_oracle(quantized, named_target("native"), fewest=2)
+    assert np.unique(quantized.expected["a:q"]).size > 50
+
+
 @pytest.mark.fast
 def test_a_layer_is_excluded_with_its_function():
     plan = annotate(network(), QuantConfig(exclude=("a",)))

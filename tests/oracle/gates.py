@@ -12,6 +12,7 @@ from tests.oracle.arithmetic import Array, fma
 LOGISTIC = (0.9171726, 0.05800393, -0.01322916, -0.002599533, -0.0001385264)
 SERIES = {
     "sigmoid": (10.0, LOGISTIC, 1.0),
+    "steep_sigmoid": (10.0, LOGISTIC, 2.0),
     "swish": (10.0, LOGISTIC, 1.0),
     "quick_gelu": (10.0, LOGISTIC, 1.702),
     "hard_sigmoid": (3.0, (0.5, 1 / 6), 1.0),
@@ -73,6 +74,7 @@ def _sixth(x: float) -> float:
 
 REALS: dict[str, Callable[[float], float]] = {
     "sigmoid": _logistic,
+    "steep_sigmoid": lambda x: _logistic(2 * x),
     "swish": lambda x: x * _logistic(x),
     "quick_gelu": lambda x: x * _logistic(1.702 * x),
     "hard_sigmoid": _sixth,

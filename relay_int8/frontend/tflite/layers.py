@@ -9,13 +9,12 @@ from tvm import relax
 
 from relay_int8.frontend.onnx.operators.auto_pad import auto_pad
 from relay_int8.frontend.tflite.dilation import PADS
-from relay_int8.frontend.tflite.schema import PADDINGS
+from relay_int8.frontend.tflite.schema import CUSTOM_OPTIONS, PADDINGS
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Image, Result
 from relay_int8.graph.dataflow import shape
 
 Pair = tuple[int, int]
-SAME_IN_C, VALID_IN_C = 1, 2  # TfLitePadding, which options in C have
 MODES = {"SAME": "SAME_UPPER", "VALID": "VALID"}
 
 
@@ -70,10 +69,11 @@ def padding(
 
 def mode(step: TfliteStep) -> str:
     """Return how an operator pads: SAME or VALID."""
-    code = step.integer("padding", 0)
-    if code >= len(PADDINGS):
+    first = 1 if step.operator.kind in CUSTOM_OPTIONS else 0  # TfLitePadding counts from 1
+    code = step.integer("padding", first)
+    if code >= first + len(PADDINGS):
         raise ValueError(f"its padding is {code}, neither SAME nor VALID")
-    return PADDINGS[code]
+    return PADDINGS[code - first]
 
 
 def _with_bias(step: TfliteStep, y: relax.Expr, index: int) -> relax.Expr:
@@ -95,10 +95,7 @@ def _transposed(step: TfliteStep) -> Result:
 
 def _transposed_with_bias(step: TfliteStep) -> Result:
     """Convolve transposed to the size that the file has, as MediaPipe's own operator does."""
-    padding = step.integer("padding", SAME_IN_C)
-    if padding > VALID_IN_C:
-        raise ValueError(f"its padding is {padding}")
-    y = _gradient(step, step.image(0), step.outputs[0].shape, same=padding == SAME_IN_C)
+    y = _gradient(step, step.image(0), step.outputs[0].shape, same=mode(step) == "SAME")
     return Image(_with_bias(step, y, 2))
 
 

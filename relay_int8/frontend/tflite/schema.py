@@ -182,7 +182,14 @@ OPTIONS = {
 }
 """Operators whose options have fields that count here."""
 
-CUSTOM_OPTIONS = {"CUSTOM Convolution2DTransposeBias": ("padding", "stride_w", "stride_h")}
+_STRIDES_IN_C = ("padding", "stride_w", "stride_h")
+_POOL_IN_C = (*_STRIDES_IN_C, "filter_w", "filter_h", "activation")
+
+CUSTOM_OPTIONS = {
+    "CUSTOM Convolution2DTransposeBias": _STRIDES_IN_C,
+    "CUSTOM MaxPoolingWithArgmax2D": _POOL_IN_C,
+    "CUSTOM MaxUnpooling2D": _POOL_IN_C,
+}
 """Operators of MediaPipe -> the int32 numbers that their options begin with."""
 
 GRAPHS = ("body", "condition", "first", "graph", "otherwise", "then")

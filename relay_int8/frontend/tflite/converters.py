@@ -6,6 +6,7 @@ from relay_int8.frontend.tflite.arithmetic import ARITHMETIC
 from relay_int8.frontend.tflite.creation import CREATION
 from relay_int8.frontend.tflite.images import IMAGES
 from relay_int8.frontend.tflite.indices import INDICES
+from relay_int8.frontend.tflite.landmarks import LANDMARKS
 from relay_int8.frontend.tflite.layers import LAYERS
 from relay_int8.frontend.tflite.logic import LOGIC
 from relay_int8.frontend.tflite.movement import MOVES
@@ -19,6 +20,7 @@ CONVERTERS: dict[str, Converter] = {
     **CREATION,
     **IMAGES,
     **INDICES,
+    **LANDMARKS,
     **LAYERS,
     **LOGIC,
     **MOVES,

@@ -31,7 +31,9 @@ def _maximum(step: TfliteStep) -> Result:
 def _maximum_with_offsets(step: TfliteStep) -> list[Result]:
     """Return maxima of windows and where each lies in its window, counted row by row."""
     x, kernel = step.image(0), sizes(step, "filter")
-    maxima = step.emit("maxima", relax.op.nn.max_pool2d(x, kernel, sizes(step, "stride"), _pad(step, x)))
+    maxima = step.emit(
+        "maxima", relax.op.nn.max_pool2d(x, kernel, sizes(step, "stride"), _pad(step, x))
+    )
     offsets = max_offsets(
         step.emit,
         x,

@@ -192,5 +192,21 @@ CUSTOM_OPTIONS = {
 }
 """Operators of MediaPipe -> the int32 numbers that their options begin with."""
 
+_SIZE = ("output_height", "output_width")
+_ENDS = ("left_rotation_idx", "right_rotation_idx")
+
+CUSTOM_MAPS = {
+    "CUSTOM Landmarks2TransformMatrix": (
+        *_SIZE,
+        *_ENDS,
+        "target_rotation_radians",
+        "scale_x",
+        "scale_y",
+        "subset_idxs",
+    ),
+    "CUSTOM TransformTensorBilinear": _SIZE,
+}
+"""Operators of MediaPipe (their version 2) whose options are a map in FlexBuffers -> its names."""
+
 GRAPHS = ("body", "condition", "first", "graph", "otherwise", "then")
 """Options that are numbers of graphs."""

@@ -53,6 +53,33 @@ def transposed(out, kernel, stride, same):
     return write
 
 
+VOLUME = (1, 5, 6, 7, 4)
+CONV_3D = {"options": "Conv3DOptions", "fusedActivationFunction": 1}
+
+
+def volumes(stride, padding, **fields):
+    def write():
+        net = TfliteModel(4)
+        x, w = net.input("x", VOLUME), net.weights(3, 2, 3, 4, 5, scale=0.3)
+        steps = {f"stride{axis}": stride for axis in "DWH"}
+        y = net.op("CONV_3D", x, w, net.weights(5), padding=padding, **CONV_3D, **steps, **fields)
+        return net.finish(y)
+
+    return write
+
+
+def transposed_volumes(out, padding):
+    def write():
+        net = TfliteModel(4)
+        size = net.constant((1, *out, 5))
+        x, w = net.input("x", VOLUME), net.weights(3, 2, 3, 5, 4, scale=0.3)
+        steps = {f"stride{axis}": 2 for axis in "DWH"}
+        y = net.op("CONV_3D_TRANSPOSE", size, w, x, padding=padding, **CONV_3D, **steps)
+        return net.finish(y)
+
+    return write
+
+
 def gathered():
     """Read a step of a sequence at a constant index, as loops do that are written out."""
     net = TfliteModel(5)
@@ -186,6 +213,10 @@ CASES = {
                     numSplits=2),
 }  # fmt: skip
 FLOAT_CASES = {
+    "conv-3d": volumes(1, 0, dilationDFactor=2, dilationHFactor=2),
+    "conv-3d-valid": volumes(2, 1),
+    "transposed-3d": transposed_volumes((10, 12, 14), 0),
+    "transposed-3d-valid": transposed_volumes((11, 12, 15), 1),
     "neg": one("NEG", IMAGE, options="NegOptions"),
     "div": one("DIV", (3, 4), (3, 4), options="DivOptions"),
     "squared": one("SQUARED_DIFFERENCE", IMAGE, IMAGE, options="SquaredDifferenceOptions"),

@@ -14,6 +14,7 @@ from relay_int8.frontend.tflite.recurrent import RECURRENT, STATES
 from relay_int8.frontend.tflite.slices import SLICES
 from relay_int8.frontend.tflite.spectra import SPECTRA
 from relay_int8.frontend.tflite.step import Converter
+from relay_int8.frontend.tflite.volumes import VOLUMES
 
 CONVERTERS: dict[str, Converter] = {
     **ARITHMETIC,
@@ -27,6 +28,7 @@ CONVERTERS: dict[str, Converter] = {
     **RECURRENT,
     **SLICES,
     **SPECTRA,
+    **VOLUMES,
 }
 
 SETTINGS: dict[str, tuple[int, ...]] = {
@@ -34,6 +36,7 @@ SETTINGS: dict[str, tuple[int, ...]] = {
     "ARG_MIN": (1,),
     "BATCH_TO_SPACE_ND": (1, 2),
     "BROADCAST_TO": (1,),
+    "CONV_3D_TRANSPOSE": (0,),
     "CUMSUM": (1,),
     "EXPAND_DIMS": (1,),
     "MEAN": (1,),

@@ -94,6 +94,19 @@ _POOL = Options(
     {**_STRIDES, "filter_w": (3, "i", 0), "filter_h": (4, "i", 0), "activation": (5, "b", 0)},
 )
 _REDUCER = Options(27, {"keep_dims": (0, "?", 0)})
+_CONV_3D = Options(
+    106,
+    {
+        "padding": (0, "b", 0),
+        "stride_d": (1, "i", 0),
+        "stride_w": (2, "i", 0),
+        "stride_h": (3, "i", 0),
+        "activation": (4, "b", 0),
+        "dilation_d": (5, "i", 1),
+        "dilation_w": (6, "i", 1),
+        "dilation_h": (7, "i", 1),
+    },
+)
 _ALONE = {"activation": (0, "b", 0)}
 
 OPTIONS = {
@@ -111,6 +124,8 @@ OPTIONS = {
             "dilation_h": (5, "i", 1),
         },
     ),
+    "CONV_3D": _CONV_3D,
+    "CONV_3D_TRANSPOSE": _CONV_3D,
     "CUMSUM": Options(102, {"exclusive": (0, "?", 0), "reverse": (1, "?", 0)}),
     "DEPTHWISE_CONV_2D": Options(
         2,

@@ -160,7 +160,7 @@ class TfliteStep:
         if index in self.held and (known := self.known(index)) is not None:
             return known.astype(np.float32)
         values, quantization = tensor.values, tensor.quantization
-        if values is None or (quantization and tensor.dtype not in (*QUANTIZED, "int32")):
+        if values is None or (quantization and tensor.dtype not in (*QUANTIZED, "int16", "int32")):
             raise NotImplementedError(f"operand {tensor.name}, of {tensor.dtype}, is no constant")
         if quantization:
             along = [

@@ -7,10 +7,18 @@ import relay_int8
 from relay_int8 import QuantConfig
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.graph.dataflow import calls, is_quantized, operator, results, shape
+from relay_int8.notices import Notice
 from relay_int8.quantization.adopt import adopt
 from tests.adopted_networks import run_on
 from tests.mxnet_models import run_fast
-from tests.tflite_models import TYPES, TfliteModel, run_interpreter, schema, set_scale
+from tests.tflite_models import (
+    TYPES,
+    TfliteModel,
+    run_interpreter,
+    run_stream,
+    schema,
+    set_scale,
+)
 from tests.x86_targets import FASTEST
 
 
@@ -191,6 +199,7 @@ def test_a_branch_of_other_shapes_is_refused(tmp_path):
 
 def lstm(
     *,
+    steps: int = 5,
     clip: float = 0.0,
     time_major: bool = False,
     peepholes: bool = False,
@@ -199,7 +208,7 @@ def lstm(
     projection_clip: float = 0.0,
 ) -> TfliteModel:
     net, width = TfliteModel(4), projected or 4
-    x = net.input("x", (5, 2, 6) if time_major else (2, 5, 6))
+    x = net.input("x", (steps, 2, 6) if time_major else (2, steps, 6))
     of_input = [net.weights(4, 6, scale=0.7) for _ in range(4)]
     of_state = [net.weights(4, width, scale=0.7) for _ in range(4)]
     peeps = [net.weights(4, scale=0.5) if peepholes else -1 for _ in range(3)]
@@ -226,6 +235,18 @@ def lstm(
 )  # fmt: skip
 def test_lstm(tmp_path, options):
     compared(lstm(**options), tmp_path)
+
+
+@pytest.mark.parametrize("options", [{}, {"projected": 3, "time_major": True}], ids=str)
+def test_an_lstm_of_single_steps_hands_its_states_on(tmp_path, options):
+    net = lstm(steps=1, **options)
+    with pytest.warns(Notice, match=r"keeps 2 variables .* output \(0.0\), memory \(0.0\)"):
+        mod = net.imported(tmp_path)
+    steps = [net.inputs(seed) for seed in range(4)]
+    states = [np.zeros(shape(param), "float32") for param in mod["main"].params[1:]]
+    for inputs, (wanted,) in zip(steps, run_stream(net, steps), strict=True):
+        y, *states = run_fast(mod, *inputs, *states)
+        np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-5)
 
 
 def integer_lstm(steps: int, projected: int = 0) -> TfliteModel:

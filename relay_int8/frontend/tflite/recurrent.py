@@ -1,8 +1,9 @@
-"""TFLite's LSTM layer; ``frontend.recurrent`` has what it becomes.
+"""TFLite's LSTM and SVDF layers; ``frontend.recurrent`` has what an LSTM becomes.
 
-Its operands are the sequence, weights of input and state for the gates i, f, g and o each,
-peepholes, biases, a projection, the two states and factors of norms. The states are kept
-between runs by TFLite, until its user resets them; here they are zero before each run.
+The operands of an LSTM are the sequence, weights of input and state for the gates i, f, g and o,
+peepholes, biases, a projection, the two states and factors of norms. The states are kept between
+runs by TFLite, until its user resets them; here they are variables if a run is a single step
+(``tflite.states``), else they are zero before each run.
 
     gate   = norm(x W + h U + c P) * factor + bias    with norms, else x W + h U + c P + bias
     output = clip(hidden Q + q)                       with a projection, else hidden
@@ -39,7 +40,7 @@ NORMS = range(20, 24)
 NORM_EPSILON = 1e-8
 
 
-def _lstm(step: TfliteStep) -> Result:
+def _lstm(step: TfliteStep) -> Result | list[Result]:
     """Run one layer over a sequence, forward."""
     _refuse(step)
     x, time = step.plain(0), 0 if step.options["time_major"] else 1
@@ -58,9 +59,12 @@ def _lstm(step: TfliteStep) -> Result:
         layer=step,
         norms=norms,
     )
-    outputs, _ = run_layer(step.emit, cell, weights, x, [None, None], time=time, is_backward=False)
+    is_kept = len(step.outputs) > 1
+    state = [step.plain(index) if is_kept else None for index in STATES]
+    outputs, state = run_layer(step.emit, cell, weights, x, state, time=time, is_backward=False)
     sizes = [*shape(x)[:2], shape(outputs[0])[1]]
-    return in_sequence(step.emit, outputs, time, sizes)
+    sequence = in_sequence(step.emit, outputs, time, sizes)
+    return [sequence, *state] if is_kept else sequence
 
 
 def _refuse(step: TfliteStep) -> None:
@@ -152,4 +156,29 @@ def _projection(step: TfliteStep) -> relax.Expr | None:
     return relax.const(np.ascontiguousarray(step.reals(PROJECTION).T))
 
 
-RECURRENT: dict[str, Converter] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm}
+def _svdf(step: TfliteStep) -> list[Result]:
+    """Filter features of the input over the last runs: a layer by low-rank factors of weights.
+
+    The state has the features of as many runs as a filter is long, the newest last; ``rank``
+    filters in a row make one unit.
+    """
+    rank, (n, fan_in) = step.integer("rank", 1), step.shape(0)
+    filters, length = step.shape(2)
+    if step.shape(1) != (filters, fan_in) or filters % rank:
+        raise ValueError(f"its weights are {step.shape(1)} and {step.shape(2)} for {fan_in} inputs")
+    features = step.emit("features", relax.op.matmul(step.plain(0), step.moved(1, (1, 0))))
+    newest = step.emit("newest", relax.op.reshape(features, (n, filters, 1)))
+    old = step.emit("state", relax.op.reshape(step.plain(4), (n, filters, length)))
+    state = newest
+    if length > 1:
+        kept = step.emit("kept", relax.op.strided_slice(old, [2], [1], [length]))
+        state = step.emit("states", relax.op.concat([kept, newest], 2))
+    parts = step.emit("parts", relax.op.multiply(state, relax.const(step.reals(2))))
+    ranks = step.emit("ranks", relax.op.reshape(parts, (n, filters // rank, rank * length)))
+    y = relax.op.sum(ranks, [2])
+    if step.has(3):
+        y = relax.op.add(step.emit("sum", y), relax.const(step.reals(3)))
+    return [step.activated(y), relax.op.reshape(state, (n, filters * length))]
+
+
+RECURRENT: dict[str, Converter] = {"SVDF": _svdf, "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm}

@@ -181,6 +181,7 @@ OPTIONS = {
     ),
     "SUB": Options(28, _ALONE),
     "SUM": _REDUCER,
+    "SVDF": Options(6, {"rank": (0, "i", 0), "activation": (1, "b", 0)}),
     "TRANSPOSE_CONV": Options(49, {**_STRIDES, "activation": (3, "b", 0)}),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Options(
         71,

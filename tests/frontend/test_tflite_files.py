@@ -172,8 +172,8 @@ def test_graphs_that_nothing_runs_are_refused(tmp_path):
 
 def test_wider_activations_are_refused(tmp_path):
     net = quantized(convolution())
-    net.graph.tensors[0].type = TYPES_OF_NAMES["int32"]
-    with pytest.raises(UnsupportedOpError, match=r"image is quantized to int32; .* and int16 can"):
+    net.graph.tensors[0].type = TYPES_OF_NAMES["int64"]
+    with pytest.raises(UnsupportedOpError, match=r"image is quantized to int64; .* and int16 can"):
         net.imported(tmp_path)
 
 

@@ -26,15 +26,14 @@ OF_REALS = ("int16", "int64")
 def with_reals(model: TfliteModel) -> TfliteModel:
     """Return a model whose int16 activations are reals; itself where there are none."""
     graph = model.graphs[0]
-    if not any(_is_wide(tensor) for each in model.graphs for tensor in each.tensors):
+    wide = [tensor for each in model.graphs for tensor in each.tensors if _is_wide(tensor)]
+    if not wide:
         return model
+    kinds = " and ".join(sorted({tensor.dtype for tensor in wide}))
     taken = [graph.tensors[index] for index in graph.inputs]
     named = [tensor.name for tensor in taken if _is_wide(tensor)]
     ends = f"; its inputs {', '.join(named)} are reals, not integers" if named else ""
-    notice(
-        "the model has int16 or int32 activations, and is read as the float model it stands for"
-        + ends
-    )
+    notice(f"the model has {kinds} activations, and is read as the float model it stands for{ends}")
     return TfliteModel(tuple(_real_graph(each) for each in model.graphs))
 
 

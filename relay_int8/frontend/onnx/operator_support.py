@@ -24,7 +24,16 @@ from relay_int8.frontend.onnx.operators.sequences import SEQUENCES
 from relay_int8.frontend.onnx.rewrites.functions import EXPANDED
 
 MS = "com.microsoft"
+RANDOM = (
+    "Bernoulli",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+)
 REASONS = {
+    **dict.fromkeys(RANDOM, "its numbers are random, others in every run; make an input of them"),
     "NonMaxSuppression": "how many boxes it keeps depends on values",
     "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
 }

@@ -70,7 +70,7 @@ def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     standard_ones |= {BRANCH, LOOP, SCAN}
     standard_ones = (standard_ones - UNTRIMMED - EXPANDED - CONTRIB.keys()) | SEQUENCES.keys()
     known = {"": standard_ones | STANDARD_TOO, MS: CONTRIB.keys() | TWINS, ".ml": set(CLASSICAL)}
-    known |= dict.fromkeys(DOMAINS, TRAINED.keys())
+    known |= {domain: set(TRAINED) for domain in DOMAINS}
     missing: dict[str, list[str]] = {}
     for node in graph.node:
         if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):

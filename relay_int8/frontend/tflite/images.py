@@ -23,6 +23,14 @@ def _average(step: TfliteStep) -> Result:
     return Image(step.activated(y))
 
 
+def _root_of_squares(step: TfliteStep) -> Result:
+    """Return the root of the mean square of windows; padding does not count."""
+    x, kernel, strides = step.image(0), sizes(step, "filter"), sizes(step, "stride")
+    squares = step.emit("squares", relax.op.square(x))
+    y = relax.op.nn.avg_pool2d(squares, kernel, strides, _pad(step, x), count_include_pad=False)
+    return Image(step.activated(relax.op.sqrt(step.emit("mean", y))))
+
+
 def _maximum(step: TfliteStep) -> Result:
     x, kernel, strides = step.image(0), sizes(step, "filter"), sizes(step, "stride")
     return Image(step.activated(relax.op.nn.max_pool2d(x, kernel, strides, _pad(step, x))))
@@ -230,6 +238,7 @@ IMAGES: dict[str, Converter] = {
     "CUSTOM MaxPoolingWithArgmax2D": _maximum_with_offsets,
     "CUSTOM MaxUnpooling2D": _unpooled,
     "DEPTH_TO_SPACE": _depth_to_space,
+    "L2_POOL_2D": _root_of_squares,
     "MAX_POOL_2D": _maximum,
     "RESIZE_BILINEAR": _resize("linear"),
     "RESIZE_NEAREST_NEIGHBOR": _resize("nearest_neighbor"),

@@ -139,6 +139,15 @@ OPTIONS = {
     ),
     "DEPTH_TO_SPACE": Options(94, {"block_size": (0, "i", 0)}),
     "DIV": Options(29, _ALONE),
+    "FAKE_QUANT": Options(
+        58,
+        {
+            "min": (0, "f", 0.0),
+            "max": (1, "f", 0.0),
+            "num_bits": (2, "i", 0),
+            "narrow_range": (3, "?", 0),
+        },
+    ),
     "FULLY_CONNECTED": Options(
         8,
         {"activation": (0, "b", 0), "weights_format": (1, "b", 0), "keep_num_dims": (2, "?", 0)},
@@ -147,7 +156,17 @@ OPTIONS = {
     "GELU": Options(116, {"approximate": (0, "?", 0)}),
     "IF": Options(92, {"then": (0, "i", 0), "otherwise": (1, "i", 0)}),
     "L2_NORMALIZATION": Options(12, _ALONE),
+    "L2_POOL_2D": _POOL,
     "LEAKY_RELU": Options(75, {"alpha": (0, "f", 0.0)}),
+    "LOCAL_RESPONSE_NORMALIZATION": Options(
+        13,
+        {
+            "radius": (0, "i", 0),
+            "bias": (1, "f", 0.0),
+            "alpha": (2, "f", 0.0),
+            "beta": (3, "f", 0.0),
+        },
+    ),
     "MAX_POOL_2D": _POOL,
     "MEAN": _REDUCER,
     "MIRROR_PAD": Options(77, {"mode": (0, "b", 0)}),
@@ -159,6 +178,7 @@ OPTIONS = {
     "REDUCE_MAX": _REDUCER,
     "REDUCE_MIN": _REDUCER,
     "REDUCE_PROD": _REDUCER,
+    "REVERSE_SEQUENCE": Options(87, {"axis": (0, "i", 0), "batch_axis": (1, "i", 0)}),
     "RESHAPE": Options(17, {"new_shape": (0, INTEGERS, 0)}),
     "RESIZE_BILINEAR": Options(15, {"align_corners": (2, "?", 0), "half_pixel": (3, "?", 0)}),
     "RESIZE_NEAREST_NEIGHBOR": Options(

@@ -151,7 +151,7 @@ def test_a_network_trained_with_few_bits_is_adopted(opset):
     (wanted,) = run_relax(mod, x)
     steps = np.abs(found - wanted) / 0.1
     assert steps.max() < 1.01
-    assert (steps > 0.5).mean() < 0.1
+    assert (steps > 0.5).mean() < 0.03  # of sums halfway between two steps
 
 
 def clipped_pairs() -> onnx.ModelProto:

@@ -164,6 +164,8 @@ def test_a_cell_of_a_gru_and_of_an_rnn():
         ("ldexp", {"self": A, "other": np.arange(4)}, [np.ldexp(A, np.arange(4))]),
         ("isin", {"elements": TIES, "test_elements": np.array([1, 2], "float32")}, [np.isin(TIES, [1, 2])]),
         ("msort", {"self": A}, [np.sort(A, 0)]),
+        ("special_expm1", {"self": A}, [np.expm1(A)]),
+        ("ger", {"self": A[0], "vec2": B[0]}, [np.outer(A[0], B[0])]),
         ("linalg_det", {"A": CUBE}, [np.linalg.det(CUBE)]),
         ("linalg_slogdet", {"A": CUBE}, list(np.linalg.slogdet(CUBE))),
         ("linalg_inv", {"A": CUBE}, [np.linalg.inv(CUBE)]),
@@ -269,6 +271,13 @@ def test_complex_numbers_overwrite_others():
     assert_close(computed("fft_fftshift", A, self=Z, dim=[1]), [shifted.real, shifted.imag])
     wanted = np.tanh(Z)
     assert_close(computed("tanh", A, self=Z), [wanted.real, wanted.imag])
+
+
+@pytest.mark.parametrize("name", ["__rshift__", "bitwise_left_shift"])
+def test_bits_are_shifted(name):
+    x, by = np.array([-5, 9, 64], "int32"), np.array([1, 0, 3], "int32")
+    (found,) = computed(name, A, self=x, other=by)
+    np.testing.assert_array_equal(found, x >> by if name == "__rshift__" else x << by)
 
 
 PLACES = np.array([[0, 3, 3, 0], [1, 0, 3, 2], [0, 3, 0, 2]])

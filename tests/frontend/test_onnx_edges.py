@@ -480,3 +480,20 @@ def test_random_numbers_are_refused():
     proto = typed([node("RandomNormalLike", ["x"], ["y"])], {"x": X}, {"y": "float32"})
     with pytest.raises(UnsupportedOpError, match="its numbers are random, others in every run"):
         import_onnx(proto)
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_means_of_integers_are_integers(kind, opset, tmp_path):
+    x = np.array([[4, 8, 12], [-3, 3, 9]], kind)
+    weights = {"a": np.array([1])} if opset == 18 else {}
+    axes = {} if weights else {"axes": [1]}
+    for name in ("ReduceMean", "ReduceL2"):
+        nodes = [node(name, ["x", *weights], ["y"], keepdims=0, **axes)]
+        proto = typed(nodes, {"x": x}, {"y": kind}, weights, opset)
+        if name == "ReduceL2":
+            (found,) = run_relax(import_onnx(proto), x)
+            np.testing.assert_array_equal(found, [14, 9])
+            assert found.dtype == kind
+        else:
+            assert_as_reference(proto, {"x": x}, tmp_path)

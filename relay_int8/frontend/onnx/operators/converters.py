@@ -241,6 +241,24 @@ def _extreme(name: str) -> Converter:
     return _convert
 
 
+def _in_reals(name: str) -> Converter:
+    """Reduce integers as reals, and cut off fractions of the result."""
+
+    def _convert(
+        bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
+    ) -> relax.Expr:
+        version = 13 if "axes" in attributes else 18
+        convert = getattr(getattr(onnx_frontend, name), f"_impl_v{version}")
+        x, *axes = inputs
+        if dtype(x).startswith("float"):
+            return convert(bb, inputs, attributes, [{}, {}])
+        reals = bb.emit(relax.op.astype(x, "float32"))
+        y = bb.emit(convert(bb, [reals, *axes], attributes, [{}, {}]))
+        return relax.op.astype(y, dtype(x))
+
+    return _convert
+
+
 def _global_max_pool(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
     return relax.op.max(inputs[0], list(range(2, len(shape(inputs[0])))), keepdims=True)
 
@@ -361,7 +379,9 @@ CONVERTERS: dict[str, Converter] = {
     "Pow": power,
     "RMSNormalization": rms_norm,
     "RNN": rnn,
+    "ReduceL2": _in_reals("ReduceL2"),
     "ReduceMax": _extreme("ReduceMax"),
+    "ReduceMean": _in_reals("ReduceMean"),
     "ReduceMin": _extreme("ReduceMin"),
     "Resize": resize,
     "RoiAlign": _roi_align,

@@ -34,6 +34,41 @@ def max_indices(
 ) -> relax.Expr:
     """Return the int64 index of each window's maximum in its image; of equal ones the first.
 
+    The operands are those of :func:`max_offsets`.
+    """
+    firsts = [
+        np.arange(size) * stride - front
+        for size, stride, front in zip(sizes, strides, before, strict=True)
+    ]
+    first = relax.const(_indices(firsts, steps)[None, None], "int64")
+    if math.prod(kernel) == 1:
+        return relax.op.broadcast_to(first, (*shape(x)[:2], *sizes))
+    offsets = max_offsets(
+        emit,
+        x,
+        sizes,
+        kernel=kernel,
+        strides=strides,
+        before=before,
+        dilation=dilation,
+        steps=steps,
+    )
+    return relax.op.add(emit("offset", offsets), first)
+
+
+def max_offsets(
+    emit: Emit,
+    x: relax.Expr,
+    sizes: Sequence[int],
+    *,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    before: Sequence[int],
+    dilation: Sequence[int],
+    steps: Sequence[int],
+) -> relax.Expr:
+    """Return how far each window's maximum is from the window's first element, int64.
+
     Parameters
     ----------
     emit
@@ -48,15 +83,11 @@ def max_indices(
         By how much one element along each axis raises an index.
     """
     dims = shape(x)
-    firsts = [
-        np.arange(size) * stride - front
-        for size, stride, front in zip(sizes, strides, before, strict=True)
-    ]
     taps = [np.arange(k) * d for k, d in zip(kernel, dilation, strict=True)]
-    first = relax.const(_indices(firsts, steps)[None, None], "int64")
-    if math.prod(kernel) == 1:
-        return relax.op.broadcast_to(first, (*dims[:2], *sizes))
-    ends = [int(at[-1] + tap[-1]) + 1 for at, tap in zip(firsts, taps, strict=True)]
+    ends = [
+        (size - 1) * stride - front + int(tap[-1]) + 1
+        for size, stride, front, tap in zip(sizes, strides, before, taps, strict=True)
+    ]
     after = [max(end - extent, 0) for end, extent in zip(ends, dims[2:], strict=True)]
     if any(before) or any(after):
         sides = [width for pair in zip(before, after, strict=True) for width in pair]
@@ -73,7 +104,7 @@ def max_indices(
         columns.append(emit("column", relax.op.expand_dims(part, 2)))
     largest = emit("largest", relax.op.argmax(emit("taps", relax.op.concat(columns, 2)), 2))
     offsets = relax.const(_indices(taps, steps).reshape(-1), "int64")
-    return relax.op.add(emit("offset", relax.op.take(offsets, largest, 0, mode="clip")), first)
+    return relax.op.take(offsets, largest, 0, mode="clip")
 
 
 def _indices(coordinates: Sequence[Array], steps: Sequence[int]) -> Array:

@@ -169,26 +169,29 @@ class LstmCell(_OneProductCell):
         h, c = state
         total = _sum(emit, x, products[0].of(emit, h))
         gates = dict(zip(self.order, _parts(emit, total, 4), strict=True))
-        i = self.gate(emit, self._peeped(emit, gates["i"], c, 0))
-        new = emit("new", relax.op.multiply(i, self.content(emit, gates["g"])))
+        i = self.gate(emit, self.gate_sum(emit, "i", gates["i"], c))
+        g = self.content(emit, self.gate_sum(emit, "g", gates["g"], None))
+        new = emit("new", relax.op.multiply(i, g))
         if c is not None:
             if self.is_coupled:
                 f = emit("forget", relax.op.subtract(relax.const(1.0, dtype(i)), i))
             else:
-                f = self.gate(emit, self._peeped(emit, gates["f"], c, 1))
+                f = self.gate(emit, self.gate_sum(emit, "f", gates["f"], c))
             new = _sum(emit, emit("old", relax.op.multiply(f, c)), new)
         if self.memory_limit is not None:
             new = emit("limited", _clip(new, -self.memory_limit, self.memory_limit))
-        o = self.gate(emit, self._peeped(emit, gates["o"], new, 2))
+        o = self.gate(emit, self.gate_sum(emit, "o", gates["o"], new))
         hidden = emit("hidden", relax.op.multiply(o, self.shown(emit, new)))
         if self.projection is not None:
             hidden = emit("projected", relax.op.matmul(hidden, self.projection))
         return [hidden, new]
 
-    def _peeped(self, emit: Emit, x: relax.Expr, c: relax.Expr | None, index: int) -> relax.Expr:
+    def gate_sum(self, emit: Emit, gate: str, x: relax.Expr, c: relax.Expr | None) -> relax.Expr:
+        """Return what a gate's activation is of: the products, and what the gate sees of c."""
         if self.peepholes is None or c is None:
             return x
-        return _sum(emit, x, emit("peephole", relax.op.multiply(c, self.peepholes[index])))
+        factors = self.peepholes["ifo".index(gate)]
+        return _sum(emit, x, emit("peephole", relax.op.multiply(c, factors)))
 
 
 @dataclass(frozen=True)

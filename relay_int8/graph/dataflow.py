@@ -21,10 +21,10 @@ _INTEGERS = (int, tvm.tirx.IntImm)
 
 def calls(func: relax.Function) -> Iterator[tuple[relax.Var, relax.Expr]]:
     """Yield (variable, value) of every binding in order, the one that returns results left out."""
-    *rest, last = _bindings(func)
-    yield from ((binding.var, binding.value) for binding in rest)
-    if not isinstance(last.value, relax.Tuple | relax.Var):
-        yield last.var, last.value
+    bindings = _bindings(func)
+    for position, binding in enumerate(bindings, 1):
+        if position < len(bindings) or not isinstance(binding.value, relax.Tuple | relax.Var):
+            yield binding.var, binding.value
 
 
 def results(func: relax.Function) -> list[relax.Var]:

@@ -4,12 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from tvm import relax
 
 import relay_int8
 from relay_int8 import BuildOptions, ImportOptions
 from relay_int8.calibration import CalibrationTable, open_data
 from relay_int8.demo import MODEL, load_images
 from relay_int8.errors import CalibrationError, ConfigError, FrontendError
+from relay_int8.graph.dataflow import FunctionWriter
 from relay_int8.numerics.snr import snr_db
 from relay_int8.report.accuracy import evaluate
 from relay_int8.report.contents import INT16_SATURATION
@@ -235,3 +237,14 @@ def test_times_are_of_the_threads_there_are(compiled, digits, tmp_path):
     )
     assert report.machine["threads"] == min(threads, most)
     assert relay_int8.load(tmp_path / "m.ri8").threads == most
+
+
+def test_a_network_that_computes_nothing(tmp_path):
+    """A PyTorch program of one concat of one tensor is its input."""
+    var = relax.Var("x", relax.TensorType((1, 3), "float32"))
+    network = relay_int8.Model(module=FunctionWriter().finish([var], [var]), name="nothing")
+    quantized = relay_int8.quantize(network, np.ones((4, 3), "float32"))
+    relay_int8.build(quantized).save(tmp_path / "nothing.ri8")
+    x = np.arange(3, dtype="float32").reshape(1, 3)
+    outputs = relay_int8.load(tmp_path / "nothing.ri8").run({"x": x})
+    np.testing.assert_array_equal(next(iter(outputs.values())), x)

@@ -7,6 +7,7 @@ from onnx import helper
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.mxnet.converters import CONVERTERS
 from relay_int8.frontend.mxnet.reshapes import reshaped
+from tests.frontend.mxnet_composed_operators import COMPOSED
 from tests.frontend.mxnet_operators import IMAGE, PLAIN, WEIGHTED
 from tests.frontend.mxnet_sequence_operators import SEQUENCES
 from tests.mxnet_models import MxnetModel, run_fast
@@ -80,6 +81,17 @@ def test_operators_on_sequences(tmp_path, op, attrs, shapes, reference):
 
 
 @pytest.mark.parametrize(
+    ("op", "attrs", "shapes", "reference"),
+    COMPOSED,
+    ids=[f"{row[0]}-{place}" for place, row in enumerate(COMPOSED)],
+)
+def test_composed_operators(tmp_path, op, attrs, shapes, reference):
+    inputs = arrays(*shapes)
+    (found,) = computed(tmp_path, op, inputs, attrs)
+    check(found, np.asarray(reference(*inputs), "float32"))
+
+
+@pytest.mark.parametrize(
     ("op", "attrs", "expected"),
     [
         ("_arange", {"start": 1, "stop": 7, "step": 2}, [1, 3, 5]),
@@ -87,6 +99,8 @@ def test_operators_on_sequences(tmp_path, op, attrs, shapes, reference):
         ("_full", {"shape": (3,), "value": 0.5}, [0.5, 0.5, 0.5]),
         ("_ones", {"shape": (2,)}, [1, 1]),
         ("_zeros", {"shape": "(3,)", "dtype": "float16"}, [0, 0, 0]),
+        ("_eye", {"N": 2, "M": 3, "k": 1}, [[0, 1, 0], [0, 0, 1]]),
+        ("_linspace", {"start": 1, "stop": 2, "num": 3}, [1, 1.5, 2]),
     ],
 )
 def test_numbers_alone(tmp_path, op, attrs, expected):
@@ -125,6 +139,7 @@ def test_functions_of_positive_numbers(tmp_path, op):
         ("split", {"num_outputs": 2, "axis": 0, "squeeze_axis": True}, lambda x: [x[0], x[1]]),
         ("_split_v2", {"indices": (0, 2, 5), "axis": 1}, lambda x: np.split(x, [2, 5], 1)),
         ("_split_v2", {"sections": 3, "axis": 3}, lambda x: np.split(x, 3, 3)),
+        ("amp_multicast", {"num_outputs": 1}, lambda x: [x]),
     ],
 )
 def test_operators_with_several_results(tmp_path, op, attrs, expected):
@@ -280,7 +295,7 @@ TESTED_ELSEWHERE = {
     "_contrib_BilinearResize2D", "_contrib_MultiBoxPrior", "_contrib_ROIAlign",
     "_contrib_SyncBatchNorm", "GroupNorm", "MultiBoxPrior", "RNN", "_arange", "_full", "_ones",
     "_rnn_param_concat", "_zeros", "masked_log_softmax",
-    "_copy", "_split_v2", "amp_cast", "broadcast_axes", "cast", "elemwise_sum", "_sum", "flatten",
+    "_copy", "_eye", "_linspace", "_split_v2", "amp_cast", "amp_multicast", "broadcast_axes", "cast", "elemwise_sum", "_sum", "flatten",
     "identity", "log", "make_loss", "max", "min_axis", "reshape", "rsqrt", "sigmoid", "split",
     "SliceChannel", "cumsum", "flip", "repeat", "reverse", "shape_array", "sqrt", "topk", "stop_gradient", "sum_axis", "swapaxes",
 }  # fmt: skip
@@ -295,6 +310,6 @@ def test_every_operator_is_tested():
     arithmetic |= {name for name in CONVERTERS if name.lower().endswith(spelled)}
     endings = ("equal", "equal_scalar", "greater", "greater_scalar", "lesser", "lesser_scalar")
     arithmetic |= {name for name in CONVERTERS if name.endswith(endings)}
-    rows = {row[0] for row in (*WEIGHTED, *PLAIN, *SEQUENCES)}
+    rows = {row[0] for row in (*WEIGHTED, *PLAIN, *SEQUENCES, *COMPOSED)}
     of_numpy = {name for name in CONVERTERS if name.startswith(("_np_", "_npi_", "_npx_"))}
     assert set(CONVERTERS) - arithmetic - rows - of_numpy - TESTED_ELSEWHERE == set()

@@ -159,11 +159,13 @@ def test_old_file_keeps_its_names():
 def test_unsupported_operators_are_listed_at_once():
     nodes = [
         node("Relu", ["x"], ["a"]),
-        node("Bernoulli", ["a"], ["b"], "coin"),
+        node("SoftmaxCrossEntropyLoss", ["a"], ["b"], "coin"),
         node("Frobnicate", ["b"], ["c"], domain="acme"),
-        node("Bernoulli", ["c"], ["y"], "toss"),
+        node("SoftmaxCrossEntropyLoss", ["c"], ["y"], "toss"),
     ]
-    with pytest.raises(UnsupportedOpError, match=r"2 kinds.*Bernoulli \(coin, toss\); acme.Frob"):
+    with pytest.raises(
+        UnsupportedOpError, match=r"2 kinds.*SoftmaxCrossEntropyLoss \(coin, toss\); acme.Frob"
+    ):
         import_onnx(model(nodes, {"x": X.shape}, {"y": None}))
 
 
@@ -191,11 +193,11 @@ def test_broken_weights_are_named(value: float):
         import_onnx(proto)
 
 
-@pytest.mark.parametrize("opset", [6, 999])
+@pytest.mark.parametrize("opset", [0, 999])
 def test_opset_out_of_range(opset: int):
     proto = conv_relu()
     proto.opset_import[0].version = opset
-    with pytest.raises(FrontendError, match=f"uses opset {opset}; opsets 7 to"):
+    with pytest.raises(FrontendError, match=f"uses opset {opset}; opsets 1 to"):
         import_onnx(proto)
 
 

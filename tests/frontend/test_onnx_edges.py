@@ -438,3 +438,62 @@ def test_lp_normalization(axis: int, order: int):
     (y,) = run_relax(import_onnx(typed([norm], {"x": x}, {"y": "float32"})), x)
     sizes = np.linalg.norm(x, order, axis, keepdims=True)
     np.testing.assert_allclose(y, x / np.where(sizes == 0, 1, sizes), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dims", [(1, 1), (2, 2), (3, 2, 3, 3), (2, 4, 4)])
+def test_determinants(dims, tmp_path):
+    x = RNG.normal(size=dims).astype("float32")
+    proto = typed([node("Det", ["x"], ["y"])], {"x": x}, {"y": "float32"})
+    assert_as_reference(proto, {"x": x}, tmp_path)
+
+
+def test_determinants_of_larger_matrices_are_refused():
+    x = np.zeros((5, 5), "float32")
+    with pytest.raises(UnsupportedOpError, match="matrices of 5 rows; 4 are the most"):
+        import_onnx(typed([node("Det", ["x"], ["y"])], {"x": x}, {"y": "float32"}))
+
+
+def test_no_axes_are_all_axes():
+    """As in ONNX Runtime: an empty list names no axis, and all of extent 1 are removed."""
+    axes = {"a": np.zeros(0, "int64")}
+    proto = typed([node("Squeeze", ["x", "a"], ["y"])], {"x": X[:, :1]}, {"y": "float32"}, axes)
+    (found,) = run_relax(import_onnx(proto), X[:, :1])
+    np.testing.assert_array_equal(found, X[0, 0])
+
+
+@pytest.mark.parametrize("axis", [None, -1, 1])
+def test_elements_that_a_constant_chooses(axis, tmp_path):
+    condition = {"c": np.array([True, False, True, True])}
+    attributes = {} if axis is None else {"axis": axis}
+    nodes = [node("Compress", ["x", "c"], ["y"], **attributes)]
+    assert_as_reference(typed(nodes, {"x": X}, {"y": "float32"}, condition), {"x": X}, tmp_path)
+
+
+def test_a_shape_that_is_computed_is_refused():
+    sizes = np.array([2, 3])
+    proto = typed([node("ConstantOfShape", ["s"], ["y"])], {"s": sizes}, {"y": "float32"})
+    with pytest.raises(UnsupportedOpError, match="the shape of its result is computed, not const"):
+        import_onnx(proto)
+
+
+def test_random_numbers_are_refused():
+    proto = typed([node("RandomNormalLike", ["x"], ["y"])], {"x": X}, {"y": "float32"})
+    with pytest.raises(UnsupportedOpError, match="its numbers are random, others in every run"):
+        import_onnx(proto)
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_means_of_integers_are_integers(kind, opset, tmp_path):
+    x = np.array([[4, 8, 12], [-3, 3, 9]], kind)
+    weights = {"a": np.array([1])} if opset == 18 else {}
+    axes = {} if weights else {"axes": [1]}
+    for name in ("ReduceMean", "ReduceL2"):
+        nodes = [node(name, ["x", *weights], ["y"], keepdims=0, **axes)]
+        proto = typed(nodes, {"x": x}, {"y": kind}, weights, opset)
+        if name == "ReduceL2":
+            (found,) = run_relax(import_onnx(proto), x)
+            np.testing.assert_array_equal(found, [14, 9])
+            assert found.dtype == kind
+        else:
+            assert_as_reference(proto, {"x": x}, tmp_path)

@@ -254,3 +254,18 @@ def test_a_scan_reads_slice_by_slice(more):
 def test_a_scan_of_slices_that_do_not_fit():
     with pytest.raises(Int8Error, match=r"\(Scan\) has no whole body: its operands have \[4, 6\]"):
         import_onnx(scanned(num_scan_inputs=2))
+
+
+@pytest.mark.parametrize("dims", [(), (1,)])
+def test_the_number_of_a_run_may_be_a_vector(dims):
+    """A row of x by the number, of the rank that the body says."""
+    rows = helper.make_graph(
+        [node("Gather", ["x", "i"], ["row"]), ONCE_MORE],
+        "body",
+        [info("i", INT, dims), info("going", BOOL, dims)],
+        [info("goes", BOOL, dims), info("row", FLOAT, None)],
+    )
+    nodes = [node("Loop", ["count", ""], ["y"], body=rows)]
+    proto = graph_of(nodes, [("y", FLOAT)], [("count", np.full(dims, 3))])
+    (found,) = run_fast(import_onnx(proto), X)
+    np.testing.assert_array_equal(found, X[:3].reshape(3, *dims, 4))

@@ -16,16 +16,21 @@ SAME, VALID = 1, 2
 
 def custom(net: TfliteModel, kind: str, options: bytes, shape: tuple[int, ...], *inputs: int):
     """Add an operator that is not TFLite's."""
+    return customs(net, kind, options, [shape], *inputs)[0]
+
+
+def customs(net: TfliteModel, kind: str, options: bytes, shapes, *inputs: int):
+    """Add an operator that is not TFLite's, of several results."""
     entry = schema.OperatorCodeT(deprecatedBuiltinCode=32, builtinCode=32, customCode=kind)
     net.model.operatorCodes.append(entry)
-    y = net.tensor("y", shape)
+    results = [net.tensor(f"y{len(net.graph.tensors)}", shape) for shape in shapes]
     net.graph.operators.append(
         schema.OperatorT(
-            opcodeIndex=len(net.model.operatorCodes) - 1, inputs=list(inputs), outputs=[y],
+            opcodeIndex=len(net.model.operatorCodes) - 1, inputs=list(inputs), outputs=results,
             customOptions=list(options),
         )
     )  # fmt: skip
-    return y
+    return results
 
 
 def transposed(padding: int, kernel: int, out: int, options: bytes | None = None) -> TfliteModel:
@@ -57,6 +62,38 @@ def test_transposed_convolutions(tmp_path, padding, kernel, out):
 def test_options_that_do_not_fit_are_refused(tmp_path, padding, options, message):
     with pytest.raises(FrontendError, match=message):
         transposed(padding, 2, 10, options).imported(tmp_path)
+
+
+def unpooled(padding: int, rows: int, height: int, strides: tuple[int, int]) -> TfliteModel:
+    """Return a model that pools, and puts what it found back where it was (hair segmentation)."""
+    net = TfliteModel(2)
+    x = net.input("x", (1, height, 6, 3))
+    out = -(-height // rows) if padding == SAME else height // rows
+    pooled = struct.pack("<6i", padding, 2, rows, 2, rows, 0)
+    shape = (1, out, 3, 3)
+    maxima, offsets = customs(net, "MaxPoolingWithArgmax2D", pooled, [shape, shape], x)
+    halved = net.op("RELU", maxima)
+    net.graph.tensors[halved].shape = list(shape)
+    options = struct.pack("<6i", VALID, *strides, 2, rows, 0)  # XNNPACK takes no other padding
+    y = custom(net, "MaxUnpooling2D", options, (1, out * rows, 6, 3), halved, offsets)
+    net.graph.outputs = [maxima, y]
+    return net
+
+
+@pytest.mark.parametrize(
+    ("padding", "rows", "height"), [(VALID, 2, 6), (SAME, 2, 5), (SAME, 3, 8), (VALID, 3, 10)]
+)
+def test_maxima_are_put_back_where_they_were(tmp_path, padding, rows, height):
+    net = unpooled(padding, rows, height, (2, rows))
+    x = np.random.default_rng(4).normal(size=(1, height, 6, 3)).astype("float32")
+    found = run_fast(net.imported(tmp_path), x)
+    for array, wanted in zip(found, run_interpreter(net, [x], "xnnpack"), strict=True):
+        np.testing.assert_array_equal(array, wanted)
+
+
+def test_unpooling_of_windows_that_overlap_is_refused(tmp_path):
+    with pytest.raises(UnsupportedOpError, match="windows of 2 x 2 with strides"):
+        unpooled(SAME, 2, 6, (1, 2)).imported(tmp_path)
 
 
 def detector() -> TfliteModel:

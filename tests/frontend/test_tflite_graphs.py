@@ -7,10 +7,18 @@ import relay_int8
 from relay_int8 import QuantConfig
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.graph.dataflow import calls, is_quantized, operator, results, shape
+from relay_int8.notices import Notice
 from relay_int8.quantization.adopt import adopt
 from tests.adopted_networks import run_on
 from tests.mxnet_models import run_fast
-from tests.tflite_models import TYPES, TfliteModel, run_interpreter, schema, set_scale
+from tests.tflite_models import (
+    TYPES,
+    TfliteModel,
+    run_interpreter,
+    run_stream,
+    schema,
+    set_scale,
+)
 from tests.x86_targets import FASTEST
 
 
@@ -189,31 +197,59 @@ def test_a_branch_of_other_shapes_is_refused(tmp_path):
         net.imported(tmp_path)
 
 
-def lstm(*, clip: float = 0.0, time_major: bool = False, peepholes: bool = False) -> TfliteModel:
-    net = TfliteModel(4)
-    x = net.input("x", (5, 2, 6) if time_major else (2, 5, 6))
+def lstm(
+    *,
+    steps: int = 5,
+    clip: float = 0.0,
+    time_major: bool = False,
+    peepholes: bool = False,
+    norms: bool = False,
+    projected: int = 0,
+    projection_clip: float = 0.0,
+) -> TfliteModel:
+    net, width = TfliteModel(4), projected or 4
+    x = net.input("x", (steps, 2, 6) if time_major else (2, steps, 6))
     of_input = [net.weights(4, 6, scale=0.7) for _ in range(4)]
-    of_state = [net.weights(4, 4, scale=0.7) for _ in range(4)]
+    of_state = [net.weights(4, width, scale=0.7) for _ in range(4)]
     peeps = [net.weights(4, scale=0.5) if peepholes else -1 for _ in range(3)]
     biases = [net.weights(4, scale=0.5) for _ in range(4)]
-    states = [net.tensor(name, (2, 4)) for name in ("output", "memory")]
+    projection = [-1, -1]
+    if projected:
+        projection = [net.weights(projected, 4, scale=0.7), net.weights(projected, scale=0.3)]
+    states = [net.tensor("output", (2, width)), net.tensor("memory", (2, 4))]
     for state in states:
         net.graph.tensors[state].isVariable = True
-    rest = [-1, -1, *states, -1, -1, -1, -1]
+    factors = [net.weights(4, scale=0.7) if norms else -1 for _ in range(4)]
+    rest = [*projection, *states, *factors]
     y = net.op("UNIDIRECTIONAL_SEQUENCE_LSTM", x, *of_input, *of_state, *peeps, *biases, *rest,
                options="UnidirectionalSequenceLSTMOptions", fusedActivationFunction=4,
-               cellClip=clip, timeMajor=time_major)  # fmt: skip
+               cellClip=clip, projClip=projection_clip, timeMajor=time_major)  # fmt: skip
     return net.finish(y)
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"clip": 0.3}, {"time_major": True}, {"peepholes": True}], ids=str
-)
+    "options",
+    [{}, {"clip": 0.3}, {"time_major": True}, {"peepholes": True}, {"projected": 3},
+     {"projected": 3, "projection_clip": 0.2}, {"norms": True}, {"norms": True, "peepholes": True}],
+    ids=str,
+)  # fmt: skip
 def test_lstm(tmp_path, options):
     compared(lstm(**options), tmp_path)
 
 
-def integer_lstm(steps: int) -> TfliteModel:
+@pytest.mark.parametrize("options", [{}, {"projected": 3, "time_major": True}], ids=str)
+def test_an_lstm_of_single_steps_hands_its_states_on(tmp_path, options):
+    net = lstm(steps=1, **options)
+    with pytest.warns(Notice, match=r"keeps 2 variables .* output \(0.0\), memory \(0.0\)"):
+        mod = net.imported(tmp_path)
+    steps = [net.inputs(seed) for seed in range(4)]
+    states = [np.zeros(shape(param), "float32") for param in mod["main"].params[1:]]
+    for inputs, (wanted,) in zip(steps, run_stream(net, steps), strict=True):
+        y, *states = run_fast(mod, *inputs, *states)
+        np.testing.assert_allclose(y, wanted, rtol=0, atol=1e-5)
+
+
+def integer_lstm(steps: int, projected: int = 0) -> TfliteModel:
     """Return an LSTM of int8, whose memory is int16, as TFLite's converter writes it."""
     net = TfliteModel(9)
     x = net.input("x", (1, steps, 6), "int8")
@@ -226,27 +262,32 @@ def integer_lstm(steps: int) -> TfliteModel:
         )
         return index
 
-    scales = net.rng.uniform(0.01, 0.03, 8)
+    scales, width = net.rng.uniform(0.01, 0.03, 8), projected or 4
     weights = [
-        _integers(net.rng.normal(0, 0.7, (4, 6 if i < 4 else 4)).clip(-1, 1), scale, "int8")
+        _integers(net.rng.normal(0, 0.7, (4, 6 if i < 4 else width)).clip(-1, 1), scale, "int8")
         for i, scale in enumerate(scales)
     ]
     biases = [_integers(net.rng.normal(0, 0.5, 4), 0.03 * scale, "int32") for scale in scales[:4]]
-    states = [net.tensor("output", (1, 4), "int8"), net.tensor("memory", (1, 4), "int16")]
+    projection = [-1, -1]
+    if projected:
+        rows = net.rng.normal(0, 0.7, (projected, 4)).clip(-1, 1)
+        bias = net.rng.normal(0, 0.2, projected)
+        projection = [_integers(rows, 0.01, "int8"), _integers(bias, 0.01 * 0.0078, "int32")]
+    states = [net.tensor("output", (1, width), "int8"), net.tensor("memory", (1, 4), "int16")]
     set_scale(net, states[0], 0.0075, -3)
     net.graph.tensors[states[1]].quantization = schema.QuantizationParametersT(
         scale=[2.0**-12], zeroPoint=[0]
     )
     for state in states:
         net.graph.tensors[state].isVariable = True
-    rest = [-1, -1, *states, -1, -1, -1, -1]
+    rest = [*projection, *states, -1, -1, -1, -1]
     y = net.op("UNIDIRECTIONAL_SEQUENCE_LSTM", x, *weights, -1, -1, -1, *biases, *rest,
                options="UnidirectionalSequenceLSTMOptions", fusedActivationFunction=4,
                dtype="int8")  # fmt: skip
     set_scale(net, y, 0.0075, -3)
     between = [net.tensor(f"between{i}", (0,), "int8") for i in range(5)]
     for index in between:
-        set_scale(net, index, 0.0075, -3)
+        set_scale(net, index, 0.0078 if projected else 0.0075, 0 if projected else -3)
     net.graph.operators[0].intermediates = between
     return net.finish(y)
 
@@ -264,6 +305,15 @@ def test_lstm_of_integers(tmp_path):
     steps = np.abs(found.astype(int) - expected)
     assert steps.max() <= 1
     assert (steps > 0).mean() < 0.1
+
+
+def test_lstm_of_integers_that_projects_its_output(tmp_path):
+    net = integer_lstm(7, projected=3)
+    inputs = net.inputs()
+    (found,) = run_fast(net.imported(tmp_path), *inputs)
+    steps = np.abs(found.astype(int) - run_interpreter(net, inputs)[0])
+    assert steps.max() <= 2  # its projection is in float here
+    assert np.abs(found.astype(int)).mean() > 20
 
 
 def test_a_state_that_is_read_otherwise_is_refused(tmp_path):

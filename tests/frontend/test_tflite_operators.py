@@ -53,6 +53,49 @@ def transposed(out, kernel, stride, same):
     return write
 
 
+def updated_slice():
+    """The box is moved inside, where it would reach over the end."""
+    net = TfliteModel(2)
+    x, part, start = net.input("x", (4, 5)), net.input("part", (2, 3)), net.constant((1, 4))
+    return net.finish(net.op("DYNAMIC_UPDATE_SLICE", x, part, start))
+
+
+def scattered():
+    """What is written twice is added up."""
+    net = TfliteModel(2)
+    places = net.constant([(0, 1), (3, 2), (0, 1)])
+    y = net.op("SCATTER_ND", places, net.input("x", (3, 4)), net.constant((4, 3, 4)),
+               options="ScatterNdOptions")  # fmt: skip
+    return net.finish(y)
+
+
+VOLUME = (1, 5, 6, 7, 4)
+CONV_3D = {"options": "Conv3DOptions", "fusedActivationFunction": 1}
+
+
+def volumes(stride, padding, **fields):
+    def write():
+        net = TfliteModel(4)
+        x, w = net.input("x", VOLUME), net.weights(3, 2, 3, 4, 5, scale=0.3)
+        steps = {f"stride{axis}": stride for axis in "DWH"}
+        y = net.op("CONV_3D", x, w, net.weights(5), padding=padding, **CONV_3D, **steps, **fields)
+        return net.finish(y)
+
+    return write
+
+
+def transposed_volumes(out, padding):
+    def write():
+        net = TfliteModel(4)
+        size = net.constant((1, *out, 5))
+        x, w = net.input("x", VOLUME), net.weights(3, 2, 3, 5, 4, scale=0.3)
+        steps = {f"stride{axis}": 2 for axis in "DWH"}
+        y = net.op("CONV_3D_TRANSPOSE", size, w, x, padding=padding, **CONV_3D, **steps)
+        return net.finish(y)
+
+    return write
+
+
 def gathered():
     """Read a step of a sequence at a constant index, as loops do that are written out."""
     net = TfliteModel(5)
@@ -186,6 +229,29 @@ CASES = {
                     numSplits=2),
 }  # fmt: skip
 FLOAT_CASES = {
+    "conv-3d": volumes(1, 0, dilationDFactor=2, dilationHFactor=2),
+    "conv-3d-valid": volumes(2, 1),
+    "transposed-3d": transposed_volumes((10, 12, 14), 0),
+    "transposed-3d-valid": transposed_volumes((11, 12, 15), 1),
+    "atan2": one("ATAN2", (3, 4), (3, 4), options="ATan2Options"),
+    "local-response": one(
+        "LOCAL_RESPONSE_NORMALIZATION",
+        IMAGE,
+        radius=2,
+        bias=1.5,
+        alpha=0.2,
+        options="LocalResponseNormalizationOptions",
+        beta=0.75,
+    ),
+    "l2-pool": built(lambda n, x: n.pool("L2_POOL_2D", x, 3, 2)),
+    "fake-quant": one(
+        "FAKE_QUANT", IMAGE, options="FakeQuantOptions", min=-1.1, max=2.0, numBits=4
+    ),
+    "reverse-sequence": one(
+        "REVERSE_SEQUENCE", (2, 5, 3), after=[(4, 2)], seqDim=1, options="ReverseSequenceOptions"
+    ),
+    "updated-slice": updated_slice,
+    "scattered": scattered,
     "neg": one("NEG", IMAGE, options="NegOptions"),
     "div": one("DIV", (3, 4), (3, 4), options="DivOptions"),
     "squared": one("SQUARED_DIFFERENCE", IMAGE, IMAGE, options="SquaredDifferenceOptions"),
@@ -351,7 +417,8 @@ def test_every_operator_is_tried():
         net = write()
         kinds.update(net.kind(operator) for operator in net.graph.operators)
     elsewhere = {
-        "DEQUANTIZE", "LOG", "QUANTIZE", "RSQRT", "SQRT", "UNIDIRECTIONAL_SEQUENCE_LSTM", *SPECTRA,
+        "DEQUANTIZE", "LOG", "QUANTIZE", "RSQRT", "SQRT", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        *SPECTRA,
     }  # fmt: skip
     here = {kind for kind in CONVERTERS if not kind.startswith("CUSTOM")}
     assert here - kinds == elsewhere

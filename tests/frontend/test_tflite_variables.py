@@ -9,7 +9,7 @@ from relay_int8.notices import Notice
 from relay_int8.quantization.adopt import adopt
 from tests.adopted_networks import run_on
 from tests.mxnet_models import run_fast
-from tests.tflite_models import TfliteModel, run_stream, schema, set_scale
+from tests.tflite_models import TYPES, TfliteModel, run_stream, schema, set_scale
 from tests.x86_targets import FASTEST
 
 STEPS = 6
@@ -194,3 +194,54 @@ def test_a_handle_of_another_graph_is_refused(tmp_path):
     net.graph.operators[2].inputs[0] = net.input("v", (), "resource")
     with pytest.raises(UnsupportedOpError, match="READ_VARIABLE of a variable that another graph"):
         net.imported(tmp_path)
+
+
+FILTERS, LENGTH = 6, 4
+
+
+def svdf(rank: int, *, is_integer: bool = False) -> TfliteModel:
+    """A layer that filters features over the last runs; TFLite's state of integers is int16."""
+    net = TfliteModel(3)
+    x, state = net.input("x", (2, 5)), net.tensor("kept", (2, FILTERS * LENGTH))
+    net.graph.tensors[state].isVariable = True
+    features, filters = net.weights(FILTERS, 5, scale=0.5), net.weights(FILTERS, LENGTH, scale=0.3)
+    bias = net.weights(FILTERS // rank, scale=0.2)
+    y = net.op("SVDF", x, features, filters, bias, state, options="SVDFOptions", rank=rank,
+               fusedActivationFunction=1, name="y")  # fmt: skip
+    net.graph.tensors[y].shape = [2, FILTERS // rank]
+    net.graph.outputs = [y]
+    if is_integer:
+        for index, scale, zero, dtype in (
+            (x, 0.03, 5, "int8"), (features, 0.01, 0, "int8"), (filters, 2.0**-14, 0, "int16"),
+            (bias, 2.0**-26, 0, "int32"), (state, 2.0**-12, 0, "int16"), (y, 0.01, -128, "int8"),
+        ):  # fmt: skip
+            tensor = net.graph.tensors[index]
+            if tensor.buffer:
+                values = net.model.buffers[tensor.buffer].data.view("float32")
+                info = np.iinfo(dtype)
+                q = np.rint(values / scale).clip(info.min, info.max).astype(dtype)
+                net.model.buffers[tensor.buffer].data = q.view(np.uint8)
+            set_scale(net, index, scale, zero)
+            tensor.type = TYPES[dtype]
+    return net
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("is_integer", [False, True])
+def test_filters_over_runs_keep_their_features(tmp_path, rank, is_integer):
+    net = svdf(rank, is_integer=is_integer)
+    with pytest.warns(Notice, match=r"the file has kept \(0\.0\)$"):
+        mod = net.imported(tmp_path)
+    steps = [net.inputs(seed) for seed in range(STEPS)]
+    state, seen = np.zeros((2, FILTERS * LENGTH), "float32"), set()
+    for inputs, (wanted,) in zip(steps, run_stream(net, steps, "optimized"), strict=True):
+        y, state = run_fast(mod, *inputs, state)
+        atol = 1 if is_integer else 1e-6
+        np.testing.assert_allclose(y.astype(float), wanted.astype(float), rtol=0, atol=atol)
+        seen.update(wanted.ravel().tolist())
+    assert len(seen) > 5
+
+
+def test_filters_that_do_not_fit_are_refused(tmp_path):
+    with pytest.raises(FrontendError, match=r"its weights are \(6, 5\) and \(6, 4\) for 5 inputs"):
+        svdf(4).imported(tmp_path)

@@ -20,6 +20,9 @@ CUBE = RNG.normal(size=(5, 4, 4)).astype("float32")
 MEAN = np.array([0, 1, 2, 3], "float32")
 EDGES = np.array([-1, 0, 0.5], "float32")
 GAPS = np.where(A > 1, np.nan, A).astype("float32")
+ZEROS = np.array([0.0, -0.0, 2.0, -np.inf], "float32")
+TIES = np.array([[1, 2, 2, 0, 3, 3, 1], [2, 1, 1, 2, 0, 0, 5]], "float32")
+SPREAD = np.array([0.1, 0.5, 1.3, 2.2, 7.5, 30.0, 900.0, -0.3, -4.6], "float32")
 Z = (A + 1j * B).astype("complex64")
 
 
@@ -58,6 +61,20 @@ def expression(value: object, x: np.ndarray, var: relax.Var) -> object:
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
+
+
+def last_extremes(x: np.ndarray, is_new) -> np.ndarray:
+    """Return where in each row the extreme so far is, of equal ones the last."""
+    places = np.zeros(x.shape, "int64")
+    for row, found in zip(x, places, strict=True):
+        for i in range(1, len(row)):
+            found[i] = i if is_new(row[i], row[found[i - 1]]) else found[i - 1]
+    return places
+
+
+def slope(function, x: np.ndarray, by: float = 1e-5) -> np.ndarray:
+    evaluated = np.vectorize(function)
+    return (evaluated(x.astype(float) + by) - evaluated(x.astype(float) - by)) / (2 * by)
 
 
 def test_a_cell_of_an_lstm():
@@ -136,6 +153,30 @@ def test_a_cell_of_a_gru_and_of_an_rnn():
         ("bilinear", {"input1": A, "input2": B, "weight": CUBE}, [np.einsum("ni,kij,nj->nk", A, CUBE, B)]),
         ("diag", {"self": A[0], "diagonal": -1}, [np.diag(A[0], -1)]),
         ("diag", {"self": A, "diagonal": 1}, [np.diag(A, 1)]),
+        ("take", {"self": A, "index": np.array([-1, 3])}, [A.ravel()[[-1, 3]]]),
+        ("signbit", {"self": ZEROS}, [np.signbit(ZEROS)]),
+        ("copysign", {"self": ZEROS, "other": ZEROS}, [np.copysign(ZEROS, ZEROS)]),
+        ("cummax", {"self": TIES, "dim": 1}, [np.maximum.accumulate(TIES, 1), last_extremes(TIES, np.greater_equal)]),
+        ("cummin", {"self": TIES, "dim": -1}, [np.minimum.accumulate(TIES, 1), last_extremes(TIES, np.less_equal)]),
+        ("logcumsumexp", {"self": 40 * A, "dim": 0}, [np.logaddexp.accumulate(40 * A, 0)]),
+        ("lgamma", {"self": SPREAD}, [np.vectorize(math.lgamma)(SPREAD)]),
+        ("digamma", {"self": SPREAD}, [slope(math.lgamma, SPREAD)]),
+        ("ldexp", {"self": A, "other": np.arange(4)}, [np.ldexp(A, np.arange(4))]),
+        ("isin", {"elements": TIES, "test_elements": np.array([1, 2], "float32")}, [np.isin(TIES, [1, 2])]),
+        ("msort", {"self": A}, [np.sort(A, 0)]),
+        ("special_expm1", {"self": A}, [np.expm1(A)]),
+        ("ger", {"self": A[0], "vec2": B[0]}, [np.outer(A[0], B[0])]),
+        ("linalg_det", {"A": CUBE}, [np.linalg.det(CUBE)]),
+        ("linalg_slogdet", {"A": CUBE}, list(np.linalg.slogdet(CUBE))),
+        ("linalg_inv", {"A": CUBE}, [np.linalg.inv(CUBE)]),
+        ("linalg_inv_ex", {"A": CUBE[:, :1, :1]}, [1 / CUBE[:, :1, :1]]),
+        ("linalg_solve", {"A": CUBE, "B": CUBE[:, :, :2]}, [np.linalg.solve(CUBE, CUBE[:, :, :2])]),
+        ("linalg_solve", {"A": CUBE, "B": CUBE[:, 0]}, [np.linalg.solve(CUBE, CUBE[:, 0, :, None])[..., 0]]),
+        ("linalg_norm", {"self": A}, [np.linalg.norm(A)]),
+        ("linalg_norm", {"self": A, "ord": 1, "keepdim": True}, [np.linalg.norm(A, 1, keepdims=True)]),
+        ("linalg_norm", {"self": A, "ord": 3, "dim": [1]}, [np.linalg.norm(A, 3, 1)]),
+        ("linalg_matrix_norm", {"self": CUBE, "ord": -math.inf}, [np.linalg.norm(CUBE, -math.inf, (1, 2))]),
+        ("linalg_matrix_norm", {"self": CUBE}, [np.linalg.norm(CUBE, axis=(1, 2))]),
     ],
 )  # fmt: skip
 def test_composed_operators(name, given, wanted):
@@ -230,3 +271,37 @@ def test_complex_numbers_overwrite_others():
     assert_close(computed("fft_fftshift", A, self=Z, dim=[1]), [shifted.real, shifted.imag])
     wanted = np.tanh(Z)
     assert_close(computed("tanh", A, self=Z), [wanted.real, wanted.imag])
+
+
+@pytest.mark.parametrize("name", ["__rshift__", "bitwise_left_shift"])
+def test_bits_are_shifted(name):
+    x, by = np.array([-5, 9, 64], "int32"), np.array([1, 0, 3], "int32")
+    (found,) = computed(name, A, self=x, other=by)
+    np.testing.assert_array_equal(found, x >> by if name == "__rshift__" else x << by)
+
+
+PLACES = np.array([[0, 3, 3, 0], [1, 0, 3, 2], [0, 3, 0, 2]])
+
+
+@pytest.mark.parametrize("with_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin", "mean"])
+def test_numbers_that_are_combined_at_indices(reduce, with_self):
+    start = np.full((5, 4), 0.5, "float32")
+    combine = {"sum": sum, "prod": math.prod, "amax": max, "amin": min, "mean": np.mean}[reduce]
+    wanted = start.copy()
+    for row, column in np.ndindex(5, 4):
+        written = [A[i, column] for i in range(3) if PLACES[i, column] == row]
+        if written:
+            wanted[row, column] = combine([*([start[0, 0]] if with_self else []), *written])
+    given = {"self": start, "dim": 0, "index": PLACES, "src": A, "reduce": reduce}
+    (found,) = computed("scatter_reduce", A, **given, include_self=with_self)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_matrices_that_cannot_be_inverted_here_are_refused():
+    with pytest.raises(NotImplementedError, match="matrices of 5 rows; 4 are the most"):
+        computed("linalg_inv", np.eye(5, dtype="float32"), A=np.eye(5, dtype="float32"))
+    with pytest.raises(ValueError, match="which are not square"):
+        computed("linalg_det", A, A=A)
+    with pytest.raises(NotImplementedError, match="a norm of matrices of order nuc"):
+        computed("linalg_matrix_norm", A, self=A, ord="nuc")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tvm import relax
 
@@ -68,6 +69,31 @@ def _reduction(op: Callable[..., relax.Expr]) -> Converter:
             given = [axis for axis in range(rank) if axis not in given]
         axes = given or list(range(rank))
         y = op(step.x, axes, keepdims=attrs.flag("keepdims", False))
+        return y
+
+    return _convert
+
+
+def _norm(step: MxnetStep) -> relax.Expr:
+    """Return norms of the first or the second order, along axes or of the whole tensor."""
+    attrs, rank = step.attributes, len(shape(step.x))
+    order, kept = attrs.integer("ord", 2), attrs.flag("keepdims", False)
+    axes = [axis_of(axis or 0, rank) for axis in attrs.integers("axis")] or list(range(rank))
+    if order not in (1, 2):
+        raise NotImplementedError(f"a norm of order {order}")
+    sizes = step.emit("sizes", (relax.op.abs if order == 1 else relax.op.square)(step.x))
+    total = relax.op.sum(sizes, axes, keepdims=kept)
+    return total if order == 1 else relax.op.sqrt(step.emit("sum", total))
+
+
+def _of_numbers(op: Callable[..., relax.Expr], neutral: float) -> Converter:
+    """Reduce, a NaN being no element."""
+
+    def _convert(step: MxnetStep) -> relax.Expr:
+        is_nan = step.emit("is_nan", relax.op.isnan(step.x))
+        numbers = step.emit("numbers", relax.op.where(is_nan, step.number(neutral), step.x))
+        y = _reduction(op)(replace(step, inputs=[numbers]))
+        assert isinstance(y, relax.Expr)
         return y
 
     return _convert
@@ -180,7 +206,11 @@ ARITHMETIC: dict[str, Converter] = {
     **dict.fromkeys(("sum", "sum_axis"), _reduction(relax.op.sum)),
     **dict.fromkeys(("dot", "batch_dot"), _dot),
     "mean": _reduction(relax.op.mean),
+    "nanprod": _of_numbers(relax.op.prod, 1.0),
+    "nansum": _of_numbers(relax.op.sum, 0.0),
+    "norm": _norm,
     "ones_like": _filled(relax.op.ones),
+    "prod": _reduction(relax.op.prod),
     "reciprocal": _reciprocal,
     "zeros_like": _filled(relax.op.zeros),
 }

@@ -7,15 +7,18 @@ from relay_int8.frontend.mxnet.arithmetic import ARITHMETIC
 from relay_int8.frontend.mxnet.attention import ATTENTION
 from relay_int8.frontend.mxnet.creation import CREATION
 from relay_int8.frontend.mxnet.deformable import DEFORMABLE
+from relay_int8.frontend.mxnet.functions import FUNCTIONS
 from relay_int8.frontend.mxnet.images import IMAGES
 from relay_int8.frontend.mxnet.indices import INDICES
 from relay_int8.frontend.mxnet.layers import LAYERS
 from relay_int8.frontend.mxnet.logic import LOGIC
+from relay_int8.frontend.mxnet.matrices import MATRICES
 from relay_int8.frontend.mxnet.movement import MOVES
 from relay_int8.frontend.mxnet.numpy_names import NETWORKS, numpy_operators
 from relay_int8.frontend.mxnet.recurrent import RECURRENT
 from relay_int8.frontend.mxnet.regions import REGIONS
 from relay_int8.frontend.mxnet.reshapes import RESHAPES
+from relay_int8.frontend.mxnet.sampling import SAMPLING
 from relay_int8.frontend.mxnet.slices import SLICES
 from relay_int8.frontend.mxnet.step import Converter
 from relay_int8.frontend.mxnet.symbol import Entry, SymbolNode
@@ -25,15 +28,18 @@ OPERATORS: dict[str, Converter] = {
     **ATTENTION,
     **CREATION,
     **DEFORMABLE,
+    **FUNCTIONS,
     **IMAGES,
     **INDICES,
     **LAYERS,
     **LOGIC,
+    **MATRICES,
     **MOVES,
     **NONLINEAR,
     **RECURRENT,
     **REGIONS,
     **RESHAPES,
+    **SAMPLING,
     **SLICES,
 }
 CONVERTERS: dict[str, Converter] = {**OPERATORS, **numpy_operators(OPERATORS)}

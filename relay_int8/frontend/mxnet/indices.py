@@ -100,13 +100,31 @@ def _top(step: MxnetStep) -> relax.Expr | list[relax.Expr]:
     return {"indices": indices, "value": values, "both": [values, indices]}[kind]
 
 
+def _sorted(*, values: bool) -> Converter:
+    """Return elements in order along an axis, or where they stood, as floats."""
+
+    def _convert(step: MxnetStep) -> relax.Expr:
+        attrs = step.attributes
+        axis = axis_of(attrs.integer("axis", -1), len(shape(step.x)))
+        is_falling = not attrs.flag("is_ascend", True)
+        count = shape(step.x)[axis]
+        pair = step.emit("sorted", relax.op.topk(step.x, count, axis, "both", is_falling, "int32"))
+        if values:
+            return relax.TupleGetItem(pair, 0)
+        return relax.op.astype(step.emit("places", relax.TupleGetItem(pair, 1)), "float32")
+
+    return _convert
+
+
 INDICES: dict[str, Converter] = {
     "Embedding": _embedding,
     "argmax": lambda step: _extreme(step, largest=True),
     "argmin": lambda step: _extreme(step, largest=False),
+    "argsort": _sorted(values=False),
     "gather_nd": _gather_nd,
     "one_hot": _one_hot,
     "pick": _pick,
+    "sort": _sorted(values=True),
     "take": _take,
     "topk": _top,
 }

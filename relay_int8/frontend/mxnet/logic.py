@@ -88,6 +88,41 @@ def _sequence_mask(step: MxnetStep) -> relax.Expr:
     return relax.op.where(inside, x, step.number(attrs.real("value", 0.0)))
 
 
+def _last_step(step: MxnetStep) -> relax.Expr:
+    """Return the last step of each sequence."""
+    attrs = step.attributes
+    axis, dims = axis_of(attrs.integer("axis", 0), 2), shape(step.x)
+    if not attrs.flag("use_sequence_length", False):
+        last = relax.op.strided_slice(step.x, [axis], [dims[axis] - 1], [dims[axis]])
+        return relax.op.squeeze(step.emit("last", last), [axis])
+    x, lengths = step.operands("data", "sequence_length")
+    steps = np.arange(1, dims[axis] + 1).reshape([-1 if i == axis else 1 for i in range(2)])
+    column = step.emit("column", relax.op.expand_dims(lengths, axis))
+    kind = dtype(lengths)
+    is_last = step.emit("is_last", relax.op.equal(relax.const(steps.astype(kind)), column))
+    wide = [*shape(is_last), *(1,) * (len(dims) - 2)]
+    chosen = step.emit("chosen", relax.op.reshape(is_last, wide))
+    kept = step.emit("kept", relax.op.where(chosen, x, step.number(0.0)))
+    return relax.op.sum(kept, [axis])
+
+
+def _reversed(step: MxnetStep) -> relax.Expr:
+    """Turn the steps of each sequence around, along axis 0; what is behind its end stays."""
+    if not step.attributes.flag("use_sequence_length", False):
+        return relax.op.flip(step.x, 0)
+    x, lengths = step.operands("data", "sequence_length")
+    count, batch, *rest = shape(x)
+    whole = step.emit("whole", relax.op.astype(lengths, "int64"))
+    steps = relax.const(np.arange(count).reshape(-1, 1), "int64")
+    mirrored = step.emit("mirrored", relax.op.subtract(whole, steps))
+    mirrored = step.emit("mirrored", relax.op.subtract(mirrored, relax.const(1, "int64")))
+    is_inside = step.emit("inside", relax.op.less(steps, whole))
+    places = step.emit("places", relax.op.where(is_inside, mirrored, steps))
+    places = step.emit("places", relax.op.reshape(places, (count, batch, *(1,) * len(rest))))
+    places = step.emit("places", relax.op.broadcast_to(places, shape(x)))
+    return relax.op.gather_elements(x, places, 0)
+
+
 _COMPARISONS: dict[str, Binary] = {
     "equal": relax.op.equal,
     "greater": relax.op.greater,
@@ -107,7 +142,9 @@ LOGIC: dict[str, Converter] = {
     **{f"_{name}_scalar": _compare_scalar(op) for name, op in _COMPARISONS.items()},
     **{f"broadcast_{name}": _compare(op) for name, op in _COMPARISONS.items()},
     **{f"broadcast_{name}": _combine(op) for name, op in _COMBINATIONS.items()},
+    "SequenceLast": _last_step,
     "SequenceMask": _sequence_mask,
+    "SequenceReverse": _reversed,
     "logical_not": _not,
     "where": _where,
 }

@@ -1,10 +1,13 @@
 """MXNet's recurrent layers; ``frontend.recurrent`` has what they become.
 
-All weights are one vector: for each layer and direction those of the input and those of the
-state, then for each the two biases.
+All weights are one vector: for each layer and direction those of the input, those of the state and
+those that project the output, if there are such; then for each the two biases.
 """
 
 from __future__ import annotations
+
+import math
+from dataclasses import replace
 
 import numpy as np
 from tvm import relax
@@ -41,7 +44,7 @@ def _rnn(step: MxnetStep) -> list[relax.Expr]:
     x, parameters, *states = step.inputs
     if len(shape(x)) != 3 or len(states) != (2 if mode == "lstm" else 1):
         raise ValueError(f"its input is {list(shape(x))}, its states are {len(states)}")
-    weights = _weights(step, parameters, cell.gates, shape(x)[2], layers, directions)
+    weights, cells = _weights(step, parameters, cell, shape(x)[2], layers, directions)
     check_steps(shape(x)[0] * layers * directions)
     last: list[list[relax.Expr]] = []
     for layer in range(layers):
@@ -50,7 +53,7 @@ def _rnn(step: MxnetStep) -> list[relax.Expr]:
             index = layer * directions + direction
             outputs, after = run_layer(
                 step.emit,
-                cell,
+                cells[index],
                 weights[index],
                 x,
                 [part_of_state(step.emit, state, 0, index) for state in states],
@@ -72,8 +75,10 @@ def _rnn(step: MxnetStep) -> list[relax.Expr]:
 
 def _refuse(step: MxnetStep) -> None:
     attrs = step.attributes
-    if "projection_size" in attrs or "lstm_state_clip_min" in attrs:
-        raise NotImplementedError("a state that is projected or clipped")
+    if "lstm_state_clip_min" in attrs:
+        raise NotImplementedError("a state that is clipped")
+    if "projection_size" in attrs and attrs.text("mode") != "lstm":
+        raise ValueError("it projects the output of a layer that is no LSTM")
     if attrs.flag("use_sequence_length", False):
         raise NotImplementedError("sequences that are shorter than the tensor")
 
@@ -81,28 +86,41 @@ def _refuse(step: MxnetStep) -> None:
 def _weights(
     step: MxnetStep,
     parameters: relax.Expr,
-    gates: int,
+    cell: RecurrentCell,
     width: int,
     layers: int,
     directions: int,
-) -> list[RecurrentWeights]:
-    """Return the weights of every layer and direction, cut out of the vector."""
+) -> tuple[list[RecurrentWeights], list[RecurrentCell]]:
+    """Return the weights of every layer and direction, cut out of the vector, and its cell."""
     vector, hidden = constant(parameters), step.attributes.integer("state_size", least=1)
+    projected = step.attributes.integer("projection_size", 0, least=0)
+    output, rows = projected or hidden, cell.gates * hidden
     if vector is None:
         raise NotImplementedError("weights that are computed, not constant")
-    widths = [width if layer == 0 else hidden * directions for layer in range(layers)]
-    rows = gates * hidden
-    sizes = [size for width in widths for size in (rows * width, rows * hidden) * directions]
-    sizes += [rows] * (2 * layers * directions)
+    each = [(rows, output), *([(projected, hidden)] if projected else [])]
+    shapes = [
+        dims
+        for layer in range(layers)
+        for dims in [(rows, output * directions if layer else width), *each] * directions
+    ]
+    sizes = [math.prod(dims) for dims in shapes] + [rows] * (2 * layers * directions)
     if vector.ndim != 1 or vector.size != sum(sizes):
         raise ValueError(f"{vector.size} weights; {layers} layers of {hidden} have {sum(sizes)}")
     parts = np.split(vector, np.cumsum(sizes)[:-1])
-    matrices = [relax.const(part.reshape(rows, -1)) for part in parts[: 2 * layers * directions]]
-    biases = [relax.const(part) for part in parts[2 * layers * directions :]]
-    return [
-        RecurrentWeights(*matrices[begin : begin + 2], *biases[begin : begin + 2])
-        for begin in range(0, len(matrices), 2)
+    matrices = [part.reshape(dims) for part, dims in zip(parts, shapes, strict=False)]
+    biases = [relax.const(part) for part in parts[len(shapes) :]]
+    count = 1 + len(each)
+    weights = [
+        RecurrentWeights(
+            *(relax.const(matrix) for matrix in matrices[index * count :][:2]),
+            *biases[2 * index : 2 * index + 2],
+        )
+        for index in range(layers * directions)
     ]
+    if not projected or not isinstance(cell, LstmCell):
+        return weights, [cell] * len(weights)
+    projections = [np.ascontiguousarray(matrix.T) for matrix in matrices[2::3]]
+    return weights, [replace(cell, projection=relax.const(matrix)) for matrix in projections]
 
 
 def _weight_vector(step: MxnetStep) -> relax.Expr:

@@ -77,9 +77,42 @@ def anchor_boxes(step: MxnetStep) -> relax.Expr:
     return relax.const(boxes.astype("float32"))
 
 
+def decoded_boxes(step: MxnetStep) -> relax.Expr:
+    """Return the corners of boxes that are written as moves and stretches of anchors."""
+    x, anchors = step.operands("data", "anchors")
+    attrs = step.attributes
+    kind, limit = attrs.text("format", "center"), attrs.real("clip", -1.0)
+    spread = np.array([attrs.real(f"std{i}", 1.0) for i in range(4)], "float32")
+    parts = [
+        step.emit("part", relax.op.strided_slice(anchors, [2], [begin], [begin + 2]))
+        for begin in (0, 2)
+    ]
+    if kind == "corner":
+        size = step.emit("size", relax.op.subtract(parts[1], parts[0]))
+        half = step.emit("half", relax.op.multiply(size, step.number(0.5)))
+        parts = [step.emit("middle", relax.op.add(parts[0], half)), size]
+    elif kind != "center":
+        raise ValueError(f"its format is {kind!r}, not center or corner")
+    middle, size = parts
+    scaled = step.emit("scaled", relax.op.multiply(x, relax.const(spread)))
+    move, stretch = (
+        step.emit("pair", relax.op.strided_slice(scaled, [2], [begin], [begin + 2]))
+        for begin in (0, 2)
+    )
+    if limit > 0:
+        stretch = step.emit("limited", relax.op.minimum(stretch, step.number(limit)))
+    moved = step.emit("moved", relax.op.multiply(move, size))
+    middle = step.emit("centre", relax.op.add(moved, middle))
+    grown = step.emit("grown", relax.op.multiply(step.emit("exp", relax.op.exp(stretch)), size))
+    half = step.emit("extent", relax.op.multiply(grown, step.number(0.5)))
+    ends = [relax.op.subtract(middle, half), relax.op.add(middle, half)]
+    return relax.op.concat([step.emit("corner", end) for end in ends], 2)
+
+
 REGIONS: dict[str, Converter] = {
     "ROIPooling": roi_pooling,
     "MultiBoxPrior": anchor_boxes,
     "_contrib_MultiBoxPrior": anchor_boxes,
     "_contrib_ROIAlign": roi_align,
+    "_contrib_box_decode": decoded_boxes,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
@@ -105,7 +106,9 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 raise UnsupportedOpError(f"{title} runs {count} times; {MOST_RUNS} are the most")
             run = 0
             while goes and run < count:
-                given = [relax.const(run, "int64"), relax.const(True, "bool"), *carried]
+                values = np.array(run, "int64"), np.array(True)
+                given = [_as_declared(*each) for each in zip(body.input, values, strict=False)]
+                given += carried
                 going, *results = self._import_run(body, given)
                 goes, run = bool(self._known(going, title)), run + 1
                 for rows, value in zip(stacked, results[len(carried) :], strict=True):
@@ -161,3 +164,9 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 "of steps: export it without the loop, or with fixed shapes"
             )
         return int(array.reshape(-1)[0])
+
+
+def _as_declared(value: onnx.ValueInfoProto, number: np.ndarray) -> relax.Expr:
+    """Return the number or the condition of a run; a body may have them as vectors of one."""
+    dims = (1,) * len(value.type.tensor_type.shape.dim)
+    return relax.const(number.reshape(dims), str(number.dtype))

@@ -16,6 +16,7 @@ from relay_int8.frontend.onnx.contrib.grouped_attention import GROUPED
 from relay_int8.frontend.onnx.contrib.rotary import ROTARY
 from relay_int8.frontend.onnx.integers.quantized import MICROSOFT, QUANTIZED
 from relay_int8.frontend.onnx.integers.quantized_text import QUANTIZED_TEXT
+from relay_int8.frontend.onnx.integers.trained import DOMAINS, TRAINED
 from relay_int8.frontend.onnx.integers.weight_only import WEIGHT_ONLY
 from relay_int8.frontend.onnx.node_form import title_of
 from relay_int8.frontend.onnx.operators.converters import CONVERTERS
@@ -23,7 +24,16 @@ from relay_int8.frontend.onnx.operators.sequences import SEQUENCES
 from relay_int8.frontend.onnx.rewrites.functions import EXPANDED
 
 MS = "com.microsoft"
+RANDOM = (
+    "Bernoulli",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+)
 REASONS = {
+    **dict.fromkeys(RANDOM, "its numbers are random, others in every run; make an input of them"),
     "NonMaxSuppression": "how many boxes it keeps depends on values",
     "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
 }
@@ -44,7 +54,7 @@ STANDARD_TOO = {"Gelu", "SimplifiedLayerNormalization"}
 TWINS = {"DequantizeLinear", "GridSample", "QLinearConv", "QuantizeLinear", "Trilu"}
 """Operators of com.microsoft that are standard ones, of types or layouts that these lack."""
 
-OURS = CONVERTERS | EXPERIMENTAL | QUANTIZED | CONTRIB | CLASSICAL
+OURS = CONVERTERS | EXPERIMENTAL | QUANTIZED | CONTRIB | CLASSICAL | TRAINED
 
 BRANCH = "If"
 """Exporters choose by a shape whether they squeeze; where shapes are static that is decided."""
@@ -60,6 +70,7 @@ def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     standard_ones |= {BRANCH, LOOP, SCAN}
     standard_ones = (standard_ones - UNTRIMMED - EXPANDED - CONTRIB.keys()) | SEQUENCES.keys()
     known = {"": standard_ones | STANDARD_TOO, MS: CONTRIB.keys() | TWINS, ".ml": set(CLASSICAL)}
+    known |= {domain: set(TRAINED) for domain in DOMAINS}
     missing: dict[str, list[str]] = {}
     for node in graph.node:
         if node.op_type not in known.get(node.domain.removeprefix("ai.onnx"), ()):

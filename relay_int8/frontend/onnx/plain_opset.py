@@ -8,8 +8,9 @@ from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx.contrib.experimental import set_apart
 from relay_int8.frontend.onnx.operator_support import SCAN
 from relay_int8.frontend.onnx.operators.resize import OLD_NEAREST
+from relay_int8.frontend.onnx.rewrites.oldest_opsets import FIRST_PLAIN, to_opset_7
 
-OLDEST_OPSET = 7  # ONNX's converter broadcasts along a wrong axis from older ones
+OLDEST_OPSET = 1
 FIRST_IR_OF_CONSTANTS = 4  # until then an initializer was the default of an input
 FIRST_SCAN = 9  # oldest opset whose Scan is one loop
 PLAIN_OPSET = 13  # oldest opset whose operators TVM's importer reads as the standard says
@@ -47,6 +48,8 @@ def to_plain_opset(model: onnx.ModelProto) -> onnx.ModelProto:
         )
     if opset >= PLAIN_OPSET:
         return model
+    if opset < FIRST_PLAIN:
+        model, opset = to_opset_7(model), FIRST_PLAIN
     if opset < FIRST_SCAN and any(node.op_type == SCAN for node in model.graph.node):
         raise UnsupportedOpError(
             f"a Scan of opset {opset} loops over each image; export the model with opset "

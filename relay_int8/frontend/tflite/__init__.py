@@ -17,6 +17,7 @@ from relay_int8.argument_types import checked
 from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params, refuse_values
 from relay_int8.frontend.tflite.file import cut_at, read_model
 from relay_int8.frontend.tflite.graph import TfliteImporter
+from relay_int8.frontend.tflite.states import with_variables
 from relay_int8.frontend.tflite.wide import with_reals
 from relay_int8.frontend.weights import check_finite
 
@@ -58,5 +59,5 @@ def import_tflite(
     UnsupportedOpError
         Operators, types or encodings that cannot be imported.
     """
-    model = with_reals(cut_at(read_model(Path(source)), outputs))
+    model = with_variables(with_reals(cut_at(read_model(Path(source)), outputs)))
     return check_finite(TfliteImporter(model, inputs or {}, batch).run())

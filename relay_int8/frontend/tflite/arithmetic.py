@@ -157,6 +157,46 @@ def _dequantize(step: TfliteStep) -> Result:
     return dequantize(held.integers, tensor)
 
 
+def _local_response(step: TfliteStep) -> Result:
+    """``x / (bias + alpha * sum of squares of the nearest channels) ** beta``."""
+    (x,), wrap = step.together(0)
+    radius, rank = step.integer("radius", 0), len(shape(x))
+    bias, alpha, beta = (step.number(name) for name in ("bias", "alpha", "beta"))
+    axis = step.axis(rank - 1, rank)
+    widths = [radius if place == axis else 0 for place in range(rank) for _ in range(2)]
+    squares = step.emit("squares", relax.op.square(x))
+    padded = step.emit("padded", relax.op.nn.pad(squares, widths))
+    total = squares
+    for first in range(2 * radius + 1):
+        if first != radius:
+            end = first + shape(x)[axis]
+            part = step.emit("part", relax.op.strided_slice(padded, [axis], [first], [end]))
+            total = step.emit("sum", relax.op.add(total, part))
+    scaled = step.emit("scaled", relax.op.multiply(total, relax.const(np.float32(alpha))))
+    shifted = step.emit("shifted", relax.op.add(scaled, relax.const(np.float32(bias))))
+    power = step.emit("power", relax.op.power(shifted, relax.const(np.float32(-beta))))
+    return wrap(relax.op.multiply(x, power))
+
+
+def _fake_quantized(step: TfliteStep) -> Result:
+    """Round reals to the steps of a range, as training with quantization does; halves up."""
+    (x,), wrap = step.together(0)
+    least, most = step.number("min"), step.number("max")
+    last = 2 ** min(step.integer("num_bits", 2), 16) - 1
+    if not least < most or step.options["narrow_range"]:
+        raise NotImplementedError(f"a range of {least} to {most}, or a narrow one")
+    scale = np.float32(most - least) / np.float32(last)
+    zero = np.clip(np.rint(-least / scale), 0, last)
+    low, high = (float((end - zero) * scale) for end in (0, last))
+    clipped = step.emit("clipped", clip(low, high)(x))
+    raised = step.emit("raised", relax.op.subtract(clipped, relax.const(np.float32(low))))
+    steps = step.emit("steps", relax.op.multiply(raised, relax.const(1 / scale)))
+    half = step.emit("half", relax.op.add(steps, relax.const(np.float32(0.5))))
+    whole = step.emit("whole", relax.op.floor(half))
+    reals = step.emit("reals", relax.op.multiply(whole, relax.const(scale)))
+    return wrap(relax.op.add(reals, relax.const(np.float32(low))))
+
+
 def _index_of(choose: Callable[..., relax.Expr]) -> Converter:
     """Return the index of an extreme along an axis."""
 
@@ -200,15 +240,18 @@ ARITHMETIC: dict[str, Converter] = {
     "ADD_N": _add_all,
     "ARG_MAX": _index_of(relax.op.argmax),
     "ARG_MIN": _index_of(relax.op.argmin),
+    "ATAN2": _binary(relax.op.atan2, fused=False),
     "DEQUANTIZE": _dequantize,
     "DIV": _binary(relax.op.divide),
     "ELU": _elu,
+    "FAKE_QUANT": _fake_quantized,
     "FLOOR_DIV": _binary(relax.op.floor_divide, fused=False),
     "FLOOR_MOD": _binary(relax.op.floor_mod, fused=False),
     "GELU": _gelu,
     "HARD_SWISH": _hard_swish,
     "L2_NORMALIZATION": _l2_normalization,
     "LEAKY_RELU": _leaky_relu,
+    "LOCAL_RESPONSE_NORMALIZATION": _local_response,
     "LOG_SOFTMAX": _log_softmax,
     "MAXIMUM": _binary(relax.op.maximum, fused=False),
     "MEAN": _reduction(relax.op.mean),

@@ -6,6 +6,7 @@ from relay_int8.frontend.tflite.arithmetic import ARITHMETIC
 from relay_int8.frontend.tflite.creation import CREATION
 from relay_int8.frontend.tflite.images import IMAGES
 from relay_int8.frontend.tflite.indices import INDICES
+from relay_int8.frontend.tflite.landmarks import LANDMARKS
 from relay_int8.frontend.tflite.layers import LAYERS
 from relay_int8.frontend.tflite.logic import LOGIC
 from relay_int8.frontend.tflite.movement import MOVES
@@ -13,18 +14,21 @@ from relay_int8.frontend.tflite.recurrent import RECURRENT, STATES
 from relay_int8.frontend.tflite.slices import SLICES
 from relay_int8.frontend.tflite.spectra import SPECTRA
 from relay_int8.frontend.tflite.step import Converter
+from relay_int8.frontend.tflite.volumes import VOLUMES
 
 CONVERTERS: dict[str, Converter] = {
     **ARITHMETIC,
     **CREATION,
     **IMAGES,
     **INDICES,
+    **LANDMARKS,
     **LAYERS,
     **LOGIC,
     **MOVES,
     **RECURRENT,
     **SLICES,
     **SPECTRA,
+    **VOLUMES,
 }
 
 SETTINGS: dict[str, tuple[int, ...]] = {
@@ -32,7 +36,9 @@ SETTINGS: dict[str, tuple[int, ...]] = {
     "ARG_MIN": (1,),
     "BATCH_TO_SPACE_ND": (1, 2),
     "BROADCAST_TO": (1,),
+    "CONV_3D_TRANSPOSE": (0,),
     "CUMSUM": (1,),
+    "DYNAMIC_UPDATE_SLICE": (2,),
     "EXPAND_DIMS": (1,),
     "MEAN": (1,),
     "MIRROR_PAD": (1,),
@@ -49,6 +55,7 @@ SETTINGS: dict[str, tuple[int, ...]] = {
     "RESIZE_NEAREST_NEIGHBOR": (1,),
     "REVERSE_V2": (1,),
     "RFFT2D": (1,),
+    "SCATTER_ND": (2,),
     "SLICE": (1, 2),
     "SPACE_TO_BATCH_ND": (1, 2),
     "SPLIT": (0,),

@@ -12,8 +12,10 @@ import numpy as np
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.file_names import absent
 from relay_int8.frontend.options import require_tensors
+from relay_int8.frontend.tflite.flexible import read_map
 from relay_int8.frontend.tflite.schema import (
     CUSTOM,
+    CUSTOM_MAPS,
     CUSTOM_OPTIONS,
     GRAPHS,
     IDENTIFIER,
@@ -196,6 +198,8 @@ class _Reader:
     def _options(self, kind: str, table: FlatbufferTable) -> dict[str, OptionValue]:
         if kind in CUSTOM_OPTIONS:
             return self._custom_options(kind, table)
+        if kind in CUSTOM_MAPS:
+            return self._custom_map(kind, table)
         known = OPTIONS.get(kind)
         if known is None:
             return {}
@@ -212,6 +216,14 @@ class _Reader:
             raise self._fault(f"{kind} has {data.size} bytes of options")
         numbers = np.frombuffer(data.tobytes(), "<i4", len(names)).tolist()
         return dict(zip(names, numbers, strict=True))
+
+    def _custom_map(self, kind: str, table: FlatbufferTable) -> dict[str, OptionValue]:
+        """Return the options of an operator that is not TFLite's: a map in FlexBuffers."""
+        options = read_map(Flatbuffer(self._path, table.array(5, "u1").tobytes()))
+        for name in CUSTOM_MAPS[kind]:
+            if name not in options:
+                raise self._fault(f"{kind} has no option {name}")
+        return options
 
     def _tensor(self, index: int, table: FlatbufferTable) -> TfliteTensor:
         name = table.text(3).split(";")[0] or f"tensor{index}"

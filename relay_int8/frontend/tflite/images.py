@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.max_indices import max_offsets
 from relay_int8.frontend.resampling import aligned_pixel
 from relay_int8.frontend.tflite.layers import mode, padding, sizes
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
@@ -22,9 +23,56 @@ def _average(step: TfliteStep) -> Result:
     return Image(step.activated(y))
 
 
+def _root_of_squares(step: TfliteStep) -> Result:
+    """Return the root of the mean square of windows; padding does not count."""
+    x, kernel, strides = step.image(0), sizes(step, "filter"), sizes(step, "stride")
+    squares = step.emit("squares", relax.op.square(x))
+    y = relax.op.nn.avg_pool2d(squares, kernel, strides, _pad(step, x), count_include_pad=False)
+    return Image(step.activated(relax.op.sqrt(step.emit("mean", y))))
+
+
 def _maximum(step: TfliteStep) -> Result:
     x, kernel, strides = step.image(0), sizes(step, "filter"), sizes(step, "stride")
     return Image(step.activated(relax.op.nn.max_pool2d(x, kernel, strides, _pad(step, x))))
+
+
+def _maximum_with_offsets(step: TfliteStep) -> list[Result]:
+    """Return maxima of windows and where each lies in its window, counted row by row."""
+    x, kernel = step.image(0), sizes(step, "filter")
+    maxima = step.emit(
+        "maxima", relax.op.nn.max_pool2d(x, kernel, sizes(step, "stride"), _pad(step, x))
+    )
+    offsets = max_offsets(
+        step.emit,
+        x,
+        shape(maxima)[2:],
+        kernel=kernel,
+        strides=sizes(step, "stride"),
+        before=_pad(step, x)[:2],
+        dilation=(1, 1),
+        steps=(kernel[1], 1),
+    )
+    reals = relax.op.astype(step.emit("offsets", offsets), "float32")
+    return [Image(step.activated(maxima)), Image(reals)]
+
+
+def _unpooled(step: TfliteStep) -> Result:
+    """Put each element where its window had its maximum; all others are zero."""
+    (rows, columns), strides = sizes(step, "filter"), sizes(step, "stride")
+    if strides != (rows, columns):
+        raise NotImplementedError(f"windows of {rows} x {columns} with strides {list(strides)}")
+    n, c, h, w = shape(step.image(0))
+    x = step.emit("elements", relax.op.expand_dims(step.image(0), 2))
+    offsets = step.emit("offsets", relax.op.astype(step.image(1), "int32"))
+    taps = np.arange(rows * columns, dtype="int32").reshape(1, 1, -1, 1, 1)
+    is_here = relax.op.equal(
+        step.emit("offset", relax.op.expand_dims(offsets, 2)), relax.const(taps)
+    )
+    zero = relax.const(np.zeros((), dtype(x)))
+    x = step.emit("taps", relax.op.where(step.emit("chosen", is_here), x, zero))
+    x = step.emit("blocks", relax.op.reshape(x, (n, c, rows, columns, h, w)))
+    x = step.emit("moved", relax.op.permute_dims(x, [0, 1, 4, 2, 5, 3]))
+    return Image(relax.op.reshape(x, (n, c, h * rows, w * columns)))
 
 
 def _pad(step: TfliteStep, x: relax.Expr) -> list[int]:
@@ -187,7 +235,10 @@ def _blocks(step: TfliteStep) -> tuple[int, int, tuple[int, ...]]:
 IMAGES: dict[str, Converter] = {
     "AVERAGE_POOL_2D": _average,
     "BATCH_TO_SPACE_ND": _batch_to_space,
+    "CUSTOM MaxPoolingWithArgmax2D": _maximum_with_offsets,
+    "CUSTOM MaxUnpooling2D": _unpooled,
     "DEPTH_TO_SPACE": _depth_to_space,
+    "L2_POOL_2D": _root_of_squares,
     "MAX_POOL_2D": _maximum,
     "RESIZE_BILINEAR": _resize("linear"),
     "RESIZE_NEAREST_NEIGHBOR": _resize("nearest_neighbor"),

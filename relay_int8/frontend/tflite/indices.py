@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
+import numpy as np
 from tvm import relax, tirx
 
+from relay_int8.frontend.folding import MOST_ELEMENTS
 from relay_int8.frontend.neighbours import sliced_neighbours
+from relay_int8.frontend.overwriting import overwritten
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Result, axis_of
-from relay_int8.graph.dataflow import constant, shape
+from relay_int8.graph.dataflow import constant, dtype, shape
 
 
 def _gather(step: TfliteStep) -> Result:
@@ -72,6 +76,49 @@ def _reverse(step: TfliteStep) -> Result:
     return wrap(x)
 
 
+def _reverse_sequence(step: TfliteStep) -> Result:
+    """Turn the first steps of each sequence around, as many as its length says."""
+    x, lengths = step.plain(0), step.plain(1)
+    dims = shape(x)
+    axis, batch = (axis_of(step.integer(name), len(dims)) for name in ("axis", "batch_axis"))
+    if axis == batch or shape(lengths) != (dims[batch],):
+        raise ValueError(f"its lengths are {list(shape(lengths))} along axes {axis} and {batch}")
+    long = step.emit("long", relax.op.astype(lengths, "int64"))
+    along = [dims[batch] if place == batch else 1 for place in range(len(dims))]
+    counts = step.emit("counts", relax.op.reshape(long, along))
+    steps = np.arange(dims[axis]).reshape([-1 if i == axis else 1 for i in range(len(dims))])
+    now = relax.const(steps, "int64")
+    last = step.emit("last", relax.op.subtract(counts, relax.const(steps + 1, "int64")))
+    is_inside = step.emit("inside", relax.op.less(now, counts))
+    places = step.emit("places", relax.op.where(is_inside, last, now))
+    return relax.op.gather_elements(
+        x, step.emit("whole", relax.op.broadcast_to(places, dims)), axis
+    )
+
+
+def _scatter(step: TfliteStep) -> Result:
+    """Add slices at coordinates to zeros."""
+    places, updates = step.plain(0), step.plain(1)
+    sizes = step.integers(2, "shape")
+    if min(sizes, default=1) < 1 or math.prod(sizes) > MOST_ELEMENTS:
+        raise ValueError(f"its shape is {list(sizes)}")
+    zeros = relax.const(np.zeros(sizes, dtype(updates)))
+    long = step.emit("long", relax.op.astype(places, "int64"))
+    return relax.op.scatter_nd(zeros, long, updates, "add")
+
+
+def _updated_slice(step: TfliteStep) -> Result:
+    """Overwrite a box of a tensor; it is moved inside where it would reach over the end."""
+    x, update = step.plain(0), step.plain(1)
+    begins = step.integers(2, "start")
+    if len(begins) != len(shape(x)) or len(shape(update)) != len(begins):
+        raise ValueError(f"its start is {list(begins)} for {list(shape(x))}")
+    sizes = list(zip(begins, shape(x), shape(update), strict=True))
+    ranges = [np.arange(part) + max(0, min(at, size - part)) for at, size, part in sizes]
+    elements = np.arange(math.prod(shape(x))).reshape(shape(x))
+    return overwritten(step.emit, x, elements[np.ix_(*ranges)], update)
+
+
 def _cumulative_sum(step: TfliteStep) -> Result:
     x = step.plain(0)
     (axis,) = step.integers(1, "axis")
@@ -107,11 +154,14 @@ def _top(step: TfliteStep) -> list[Result]:
 INDICES: dict[str, Converter] = {
     "BROADCAST_TO": _broadcast_to,
     "CUMSUM": _cumulative_sum,
+    "DYNAMIC_UPDATE_SLICE": _updated_slice,
     "EMBEDDING_LOOKUP": _embedding_lookup,
     "GATHER": _gather,
     "GATHER_ND": _gather_nd,
     "ONE_HOT": _one_hot,
+    "REVERSE_SEQUENCE": _reverse_sequence,
     "REVERSE_V2": _reverse,
+    "SCATTER_ND": _scatter,
     "TILE": _tile,
     "TOPK_V2": _top,
 }

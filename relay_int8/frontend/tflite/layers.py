@@ -9,13 +9,12 @@ from tvm import relax
 
 from relay_int8.frontend.onnx.operators.auto_pad import auto_pad
 from relay_int8.frontend.tflite.dilation import PADS
-from relay_int8.frontend.tflite.schema import PADDINGS
+from relay_int8.frontend.tflite.schema import CUSTOM_OPTIONS, PADDINGS
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Image, Result
 from relay_int8.graph.dataflow import shape
 
 Pair = tuple[int, int]
-SAME_IN_C, VALID_IN_C = 1, 2  # TfLitePadding, which options in C have
 MODES = {"SAME": "SAME_UPPER", "VALID": "VALID"}
 
 
@@ -49,7 +48,7 @@ def _convolved(step: TfliteStep, x: relax.Expr, w: relax.Expr, groups: int) -> R
         dilation=dilation,
         groups=groups,
     )
-    return Image(step.activated(_with_bias(step, y, 2)))
+    return Image(step.activated(with_bias(step, y, 2)))
 
 
 def sizes(step: TfliteStep, name: str) -> Pair:
@@ -70,17 +69,18 @@ def padding(
 
 def mode(step: TfliteStep) -> str:
     """Return how an operator pads: SAME or VALID."""
-    code = step.integer("padding", 0)
-    if code >= len(PADDINGS):
+    first = 1 if step.operator.kind in CUSTOM_OPTIONS else 0  # TfLitePadding counts from 1
+    code = step.integer("padding", first)
+    if code >= first + len(PADDINGS):
         raise ValueError(f"its padding is {code}, neither SAME nor VALID")
-    return PADDINGS[code]
+    return PADDINGS[code - first]
 
 
-def _with_bias(step: TfliteStep, y: relax.Expr, index: int) -> relax.Expr:
-    """Add the bias of a convolution, where it has one."""
+def with_bias(step: TfliteStep, y: relax.Expr, index: int, axes: int = 2) -> relax.Expr:
+    """Add the bias of a convolution over so many axes, where it has one."""
     if not step.has(index):
         return y
-    bias = step.emit("bias", relax.op.reshape(step.plain(index), (1, -1, 1, 1)))
+    bias = step.emit("bias", relax.op.reshape(step.plain(index), (1, -1, *(1,) * axes)))
     return relax.op.add(step.emit("conv", y), bias)
 
 
@@ -90,16 +90,13 @@ def _transposed(step: TfliteStep) -> Result:
     if step.known(0) is not None:
         wanted = step.integers(0, "shape")
     y = _gradient(step, step.image(2), wanted, same=mode(step) == "SAME")
-    return Image(step.activated(_with_bias(step, y, 3)))
+    return Image(step.activated(with_bias(step, y, 3)))
 
 
 def _transposed_with_bias(step: TfliteStep) -> Result:
     """Convolve transposed to the size that the file has, as MediaPipe's own operator does."""
-    padding = step.integer("padding", SAME_IN_C)
-    if padding > VALID_IN_C:
-        raise ValueError(f"its padding is {padding}")
-    y = _gradient(step, step.image(0), step.outputs[0].shape, same=padding == SAME_IN_C)
-    return Image(_with_bias(step, y, 2))
+    y = _gradient(step, step.image(0), step.outputs[0].shape, same=mode(step) == "SAME")
+    return Image(with_bias(step, y, 2))
 
 
 def _gradient(step: TfliteStep, x: relax.Expr, wanted: Sequence[int], *, same: bool) -> relax.Expr:
@@ -108,17 +105,30 @@ def _gradient(step: TfliteStep, x: relax.Expr, wanted: Sequence[int], *, same: b
     strides, kernel = sizes(step, "stride"), shape(w)[2:]
     if len(wanted) != 4:
         raise ValueError(f"its shape is {list(wanted)}")
+    padding, added = gradient_padding(shape(x)[2:], kernel, strides, wanted[1:3], same=same)
+    return relax.op.nn.conv2d_transpose(
+        x, w, strides=strides, padding=padding, output_padding=added
+    )
+
+
+def gradient_padding(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    wanted: Sequence[int],
+    *,
+    same: bool,
+) -> tuple[list[int], list[int]]:
+    """Return what a transposed convolution to ``wanted`` crops at both ends, and what it adds."""
     before, after, added = [], [], []
-    for size, s, k, out in zip(shape(x)[2:], strides, kernel, wanted[1:3], strict=True):
+    for size, s, k, out in zip(sizes, strides, kernel, wanted, strict=True):
         surplus = (size - 1) * s + k - out
         before.append(max(0, surplus) // 2 if same else 0)
         after.append(max(0, surplus) - before[-1])
         added.append(max(0, -surplus))
         if added[-1] >= s:
             raise ValueError(f"{size} pixels with stride {s} do not reach {out}")
-    return relax.op.nn.conv2d_transpose(
-        x, w, strides=strides, padding=[*before, *after], output_padding=added
-    )
+    return [*before, *after], added
 
 
 def _fully_connected(step: TfliteStep) -> Result:

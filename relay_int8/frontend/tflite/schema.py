@@ -94,6 +94,19 @@ _POOL = Options(
     {**_STRIDES, "filter_w": (3, "i", 0), "filter_h": (4, "i", 0), "activation": (5, "b", 0)},
 )
 _REDUCER = Options(27, {"keep_dims": (0, "?", 0)})
+_CONV_3D = Options(
+    106,
+    {
+        "padding": (0, "b", 0),
+        "stride_d": (1, "i", 0),
+        "stride_w": (2, "i", 0),
+        "stride_h": (3, "i", 0),
+        "activation": (4, "b", 0),
+        "dilation_d": (5, "i", 1),
+        "dilation_w": (6, "i", 1),
+        "dilation_h": (7, "i", 1),
+    },
+)
 _ALONE = {"activation": (0, "b", 0)}
 
 OPTIONS = {
@@ -111,6 +124,8 @@ OPTIONS = {
             "dilation_h": (5, "i", 1),
         },
     ),
+    "CONV_3D": _CONV_3D,
+    "CONV_3D_TRANSPOSE": _CONV_3D,
     "CUMSUM": Options(102, {"exclusive": (0, "?", 0), "reverse": (1, "?", 0)}),
     "DEPTHWISE_CONV_2D": Options(
         2,
@@ -124,6 +139,15 @@ OPTIONS = {
     ),
     "DEPTH_TO_SPACE": Options(94, {"block_size": (0, "i", 0)}),
     "DIV": Options(29, _ALONE),
+    "FAKE_QUANT": Options(
+        58,
+        {
+            "min": (0, "f", 0.0),
+            "max": (1, "f", 0.0),
+            "num_bits": (2, "i", 0),
+            "narrow_range": (3, "?", 0),
+        },
+    ),
     "FULLY_CONNECTED": Options(
         8,
         {"activation": (0, "b", 0), "weights_format": (1, "b", 0), "keep_num_dims": (2, "?", 0)},
@@ -132,7 +156,17 @@ OPTIONS = {
     "GELU": Options(116, {"approximate": (0, "?", 0)}),
     "IF": Options(92, {"then": (0, "i", 0), "otherwise": (1, "i", 0)}),
     "L2_NORMALIZATION": Options(12, _ALONE),
+    "L2_POOL_2D": _POOL,
     "LEAKY_RELU": Options(75, {"alpha": (0, "f", 0.0)}),
+    "LOCAL_RESPONSE_NORMALIZATION": Options(
+        13,
+        {
+            "radius": (0, "i", 0),
+            "bias": (1, "f", 0.0),
+            "alpha": (2, "f", 0.0),
+            "beta": (3, "f", 0.0),
+        },
+    ),
     "MAX_POOL_2D": _POOL,
     "MEAN": _REDUCER,
     "MIRROR_PAD": Options(77, {"mode": (0, "b", 0)}),
@@ -144,6 +178,7 @@ OPTIONS = {
     "REDUCE_MAX": _REDUCER,
     "REDUCE_MIN": _REDUCER,
     "REDUCE_PROD": _REDUCER,
+    "REVERSE_SEQUENCE": Options(87, {"axis": (0, "i", 0), "batch_axis": (1, "i", 0)}),
     "RESHAPE": Options(17, {"new_shape": (0, INTEGERS, 0)}),
     "RESIZE_BILINEAR": Options(15, {"align_corners": (2, "?", 0), "half_pixel": (3, "?", 0)}),
     "RESIZE_NEAREST_NEIGHBOR": Options(
@@ -166,6 +201,7 @@ OPTIONS = {
     ),
     "SUB": Options(28, _ALONE),
     "SUM": _REDUCER,
+    "SVDF": Options(6, {"rank": (0, "i", 0), "activation": (1, "b", 0)}),
     "TRANSPOSE_CONV": Options(49, {**_STRIDES, "activation": (3, "b", 0)}),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Options(
         71,
@@ -182,8 +218,31 @@ OPTIONS = {
 }
 """Operators whose options have fields that count here."""
 
-CUSTOM_OPTIONS = {"CUSTOM Convolution2DTransposeBias": ("padding", "stride_w", "stride_h")}
+_STRIDES_IN_C = ("padding", "stride_w", "stride_h")
+_POOL_IN_C = (*_STRIDES_IN_C, "filter_w", "filter_h", "activation")
+
+CUSTOM_OPTIONS = {
+    "CUSTOM Convolution2DTransposeBias": _STRIDES_IN_C,
+    "CUSTOM MaxPoolingWithArgmax2D": _POOL_IN_C,
+    "CUSTOM MaxUnpooling2D": _POOL_IN_C,
+}
 """Operators of MediaPipe -> the int32 numbers that their options begin with."""
+
+_SIZE = ("output_height", "output_width")
+_ENDS = ("left_rotation_idx", "right_rotation_idx")
+
+CUSTOM_MAPS = {
+    "CUSTOM Landmarks2TransformMatrix": (
+        *_SIZE,
+        *_ENDS,
+        "target_rotation_radians",
+        "scale_x",
+        "scale_y",
+        "subset_idxs",
+    ),
+    "CUSTOM TransformTensorBilinear": _SIZE,
+}
+"""Operators of MediaPipe (their version 2) whose options are a map in FlexBuffers -> its names."""
 
 GRAPHS = ("body", "condition", "first", "graph", "otherwise", "then")
 """Options that are numbers of graphs."""

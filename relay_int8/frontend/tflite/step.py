@@ -75,6 +75,13 @@ class TfliteStep:
             raise ValueError(f"its {name} is {value}, not {least} or more")
         return value
 
+    def number(self, name: str) -> float:
+        """Return an option that is a finite number."""
+        value = self.options[name]
+        if not isinstance(value, int | float) or not np.isfinite(value):
+            raise ValueError(f"its {name} is {value}")
+        return float(value)
+
     def has(self, index: int) -> bool:
         """Whether the operator has such an operand."""
         return index < len(self.inputs) and self.inputs[index] is not None
@@ -153,7 +160,7 @@ class TfliteStep:
         if index in self.held and (known := self.known(index)) is not None:
             return known.astype(np.float32)
         values, quantization = tensor.values, tensor.quantization
-        if values is None or (quantization and tensor.dtype not in (*QUANTIZED, "int32")):
+        if values is None or (quantization and tensor.dtype not in (*QUANTIZED, "int16", "int32")):
             raise NotImplementedError(f"operand {tensor.name}, of {tensor.dtype}, is no constant")
         if quantization:
             along = [

@@ -231,6 +231,8 @@ ARITHMETIC: dict[str, Converter] = {
     "add": binary(relax.op.add),
     "addcdiv": _add_combined(relax.op.divide),
     "addcmul": _add_combined(relax.op.multiply),
+    **dict.fromkeys(("__lshift__", "bitwise_left_shift"), binary(relax.op.left_shift)),
+    **dict.fromkeys(("__rshift__", "bitwise_right_shift"), binary(relax.op.right_shift)),
     "alias": _same,
     "alpha_dropout": _dropout,
     "asin": of_reals(relax.op.asin),

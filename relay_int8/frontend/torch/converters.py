@@ -10,10 +10,12 @@ from relay_int8.frontend.torch.creation import CREATION
 from relay_int8.frontend.torch.deformable import DEFORMABLE
 from relay_int8.frontend.torch.diagonals import DIAGONALS
 from relay_int8.frontend.torch.extents import EXTENTS
+from relay_int8.frontend.torch.gamma import GAMMA
 from relay_int8.frontend.torch.images import IMAGES
 from relay_int8.frontend.torch.indexing import INDEXING
 from relay_int8.frontend.torch.layers import LAYERS
 from relay_int8.frontend.torch.logic import LOGIC
+from relay_int8.frontend.torch.matrices import MATRICES
 from relay_int8.frontend.torch.movement import MOVES
 from relay_int8.frontend.torch.norms import NORMS
 from relay_int8.frontend.torch.parts import PARTS
@@ -22,6 +24,7 @@ from relay_int8.frontend.torch.quantized import QUANTIZED
 from relay_int8.frontend.torch.recurrent import RECURRENT
 from relay_int8.frontend.torch.reductions import REDUCTIONS
 from relay_int8.frontend.torch.rolls import ROLLS
+from relay_int8.frontend.torch.running import RUNNING
 from relay_int8.frontend.torch.sampling import SAMPLING
 from relay_int8.frontend.torch.scattering import SCATTERING
 from relay_int8.frontend.torch.sorting import SORTING
@@ -45,7 +48,10 @@ OPERATORS = (
     | ROLLS
     | BAGS
     | SCATTERING
+    | RUNNING
     | SORTING
+    | MATRICES
+    | GAMMA
     | SPECIAL
     | MOVES
     | PARTS
@@ -60,6 +66,7 @@ SYNONYMS = {
     "concatenate": "cat",
     "divide": "div",
     "fix": "trunc",
+    "ger": "outer",
     "greater": "gt",
     "greater_equal": "ge",
     "less": "lt",
@@ -67,9 +74,21 @@ SYNONYMS = {
     "multiply": "mul",
     "negative": "neg",
     "not_equal": "ne",
+    "positive": "alias",
+    "row_stack": "vstack",
     "sgn": "sign",
+    "special_digamma": "digamma",
+    "special_exp2": "exp2",
+    "special_expm1": "expm1",
     "special_erf": "erf",
     "special_expit": "sigmoid",
+    "special_gammaln": "lgamma",
+    "special_log1p": "log1p",
+    "special_log_softmax": "log_softmax",
+    "special_logit": "logit",
+    "special_psi": "digamma",
+    "special_sinc": "sinc",
+    "special_softmax": "softmax",
     "subtract": "sub",
     "true_divide": "div",
 }

@@ -6,10 +6,22 @@ from collections.abc import Collection
 
 # Each was exported by PyTorch 2.13, refused as it is, and equal to PyTorch when decomposed.
 NAMES = (
-    "block_diag cartesian_prod dstack linalg_matrix_norm linalg_matrix_power linalg_multi_dot "
+    "block_diag cartesian_prod dstack linalg_matrix_power linalg_multi_dot "
     "logspace quantile trapezoid vander"
 )
+RANDOM_NAMES = (
+    "bernoulli exponential multinomial normal poisson rand rand_like randint randint_like randn "
+    "randn_like randperm uniform"
+)
+RANDOM = frozenset(f"aten.{name}" for name in RANDOM_NAMES.split())
+"""Operators whose results no two runs share."""
 DECOMPOSABLE = frozenset(f"aten.{name}" for name in NAMES.split())
+
+
+def reasons(missing: Collection[str]) -> dict[str, str]:
+    """Return why operators are not known, as far as there is more to say."""
+    random = "its numbers are random, others in every run; make an input of them"
+    return {operator: random for operator in missing if operator in RANDOM}
 
 
 def advice(missing: Collection[str]) -> str:

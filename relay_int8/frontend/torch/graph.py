@@ -27,7 +27,7 @@ from relay_int8.frontend.overwriting import overwritten
 from relay_int8.frontend.sharing import share_equal
 from relay_int8.frontend.torch.complex_numbers import COMPLEX_ONLY, convert
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
-from relay_int8.frontend.torch.decomposed import advice
+from relay_int8.frontend.torch.decomposed import advice, reasons
 from relay_int8.frontend.torch.memory import TensorAliases, reads
 from relay_int8.frontend.torch.program import Program, ProgramNode, Ref
 from relay_int8.frontend.torch.step import ComplexTensor, TorchStep
@@ -94,7 +94,7 @@ class TorchImporter:
         for node in nodes:
             if node.operator not in CONVERTERS and node.operator not in COMPLEX_ONLY:
                 missing.setdefault(node.operator, []).append(node.name)
-        refuse_operators(missing, advice=advice(missing))
+        refuse_operators(missing, advice=advice(missing), reasons=reasons(missing))
 
     def _input(self, name: str) -> relax.Var:
         kind, _ = self._program.inputs[name]

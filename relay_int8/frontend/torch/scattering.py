@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.scatter import scatter_elements
@@ -12,21 +14,62 @@ from relay_int8.frontend.torch.promotion import as_type
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import dtype, shape
 
-REDUCTIONS = {"add": "add", "amax": "max", "amin": "min", "multiply": "mul", "prod": "mul"} | {
-    "sum": "add"
+REDUCTIONS = {
+    "add": "add",
+    "amax": "max",
+    "amin": "min",
+    "mean": "add",
+    "multiply": "mul",
+    "prod": "mul",
+    "sum": "add",
 }
 """Torch's name -> TVM's."""
+NEUTRAL = {
+    "add": 0.0,
+    "amax": -math.inf,
+    "amin": math.inf,
+    "mean": 0.0,
+    "multiply": 1.0,
+    "prod": 1.0,
+    "sum": 0.0,
+}
+"""Torch's name -> what combines with any number to that number."""
 
 
 def _scatter(step: TorchStep) -> Result:
     """Write one element, or one number, for each index."""
-    reduction = "update"
-    if step.arguments.get("reduce") is not None:
-        name = step.text("reduce", "")
-        if name not in REDUCTIONS or not step.flag("include_self", True):
-            raise NotImplementedError(f"it combines by {name}, or without what is there")
-        reduction = REDUCTIONS[name]
-    return _scattered(step, reduction)
+    if step.arguments.get("reduce") is None:
+        return _scattered(step, "update")
+    name, is_counted = step.text("reduce", ""), step.flag("include_self", True)
+    if name not in NEUTRAL:
+        raise NotImplementedError(f"it combines by {name}")
+    if not is_counted:
+        step = _without_self(step, NEUTRAL[name])
+    total = _scattered(step, REDUCTIONS[name])
+    if name != "mean":
+        return total
+    if not dtype(step.x).startswith("float"):
+        raise NotImplementedError(f"means of {dtype(step.x)}")
+    first = np.full(shape(step.x), float(is_counted), dtype(step.x))
+    ones = np.ones(shape(step.tensor("src")), dtype(step.x))
+    given = {"self": relax.const(first), "src": relax.const(ones)}
+    counted = replace(step, arguments={**step.arguments, **given})
+    count = step.emit("count", _scattered(counted, "add"))
+    count = step.emit("least", relax.op.maximum(count, step.number(1.0)))
+    return relax.op.divide(step.emit("total", total), count)
+
+
+def _without_self(step: TorchStep, neutral: float) -> TorchStep:
+    """Let what is written to begin at a number that changes nothing, where something is written."""
+    kind = dtype(step.x)
+    if math.isinf(neutral) and not kind.startswith("float"):
+        limits = np.iinfo(kind)
+        neutral = limits.max if neutral > 0 else limits.min
+    given = {key: value for key, value in step.arguments.items() if key != "src"}
+    begun = replace(step, arguments={**given, "value": neutral})
+    return replace(
+        step, arguments={**step.arguments, "self": step.emit("begun", _scattered(begun, "update"))}
+    )
 
 
 def _scatter_add(step: TorchStep) -> Result:

@@ -33,6 +33,11 @@ def _top_k(step: TorchStep) -> Result:
     return ordered(step, step.integer("k"), step.axis("dim", -1), descending=descending)
 
 
+def _sort_rows(step: TorchStep) -> Result:
+    """Return values in order along the first axis."""
+    return ordered(step, shape(step.x)[0], 0, descending=False)[0]
+
+
 def _sort(keep: Callable[[list[relax.Expr]], Result]) -> Converter:
     def _convert(step: TorchStep) -> Result:
         axis = step.axis("dim", -1)
@@ -44,6 +49,7 @@ def _sort(keep: Callable[[list[relax.Expr]], Result]) -> Converter:
 
 SORTING: dict[str, Converter] = {
     "argsort": _sort(lambda both: both[1]),
+    "msort": _sort_rows,
     "sort": _sort(lambda both: both),
     "topk": _top_k,
 }

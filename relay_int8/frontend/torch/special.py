@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.torch.indexing import taken
+from relay_int8.frontend.torch.indexing import indices_from_front, taken
 from relay_int8.frontend.torch.promotion import as_type, promoted
 from relay_int8.frontend.torch.sorting import ordered
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
@@ -22,15 +22,26 @@ def _erfc(step: TorchStep) -> Result:
 
 
 def _is_negative(step: TorchStep) -> Result:
-    """Whether a number is below zero; that of a negative zero is not told from zero's."""
-    return relax.op.less(step.x, step.number(0))
+    """Whether a number is below zero, or is the negative zero."""
+    return _has_sign(step, step.x)
 
 
 def _copied_sign(step: TorchStep) -> Result:
     x, other = promoted(step, "self", "other", least="float32")
     size = step.emit("size", relax.op.abs(x))
-    is_negative = step.emit("is_negative", relax.op.less(other, relax.const(0.0, dtype(other))))
+    is_negative = step.emit("is_negative", _has_sign(step, other))
     return relax.op.where(is_negative, step.emit("below", relax.op.negative(size)), size)
+
+
+def _has_sign(step: TorchStep, x: relax.Expr) -> relax.Expr:
+    """Whether the sign of numbers is set; a zero's is that of its reciprocal."""
+    kind = dtype(x)
+    below = relax.op.less(x, relax.const(np.zeros((), kind)))
+    if not kind.startswith("float"):
+        return below
+    inverse = step.emit("inverse", relax.op.divide(relax.const(np.ones((), kind)), x))
+    is_low = step.emit("is_low", relax.op.less(inverse, relax.const(np.zeros((), kind))))
+    return relax.op.logical_or(step.emit("below", below), is_low)
 
 
 def _hypotenuse(step: TorchStep) -> Result:
@@ -57,7 +68,8 @@ def _trace(step: TorchStep) -> Result:
 def _take(step: TorchStep) -> Result:
     """Read elements by their places in the flattened tensor."""
     flat = step.emit("flat", relax.op.reshape(step.x, (math.prod(shape(step.x)),)))
-    return taken(step, flat, step.tensor("index"), 0)
+    count = shape(flat)[0]
+    return taken(step, flat, indices_from_front(step, step.tensor("index"), count), 0)
 
 
 def _bucket(values: str, bounds: str) -> Converter:
@@ -188,6 +200,24 @@ def _bilinear(step: TorchStep) -> Result:
     return y if bias is None else relax.op.add(step.emit("outputs", y), bias)
 
 
+def _is_in(step: TorchStep) -> Result:
+    """Whether each element is one of some values."""
+    x, values = promoted(step, "elements", "test_elements")
+    listed = step.emit("listed", relax.op.reshape(values, (-1,)))
+    each = step.emit("each", relax.op.expand_dims(x, -1))
+    alike = as_type(step, step.emit("alike", relax.op.equal(each, listed)), "int32")
+    found = step.emit("found", relax.op.max(alike, [-1]))
+    wanted = 0 if step.flag("invert", False) else 1
+    return relax.op.equal(found, relax.const(wanted, "int32"))
+
+
+def _shifted_exponent(step: TorchStep) -> Result:
+    """``x * 2 ** other``."""
+    x, other = promoted(step, "self", "other", least="float32")
+    two = relax.const(np.asarray(2, dtype(x)))
+    return relax.op.multiply(x, step.emit("power", relax.op.power(two, other)))
+
+
 def _random_slope(step: TorchStep) -> Result:
     """Scale what is negative by the mean of the bounds, as it is out of training."""
     if step.flag("training", False):
@@ -216,8 +246,10 @@ SPECIAL: dict[str, Converter] = {
     "erfc": _erfc,
     "float_power": _float_power,
     "hypot": _hypotenuse,
+    "isin": _is_in,
     "kron": _kronecker,
     "kthvalue": _in_order(_kth),
+    "ldexp": _shifted_exponent,
     "linalg_cross": _cross,
     "median": _in_order(_middle),
     "nanmean": _without_nan(mean=True),

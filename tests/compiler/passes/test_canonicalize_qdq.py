@@ -209,6 +209,17 @@ def test_unsigned_weights_around_their_zero_point_are_signed():
     assert not dataflow.constant(pair.args[2]).any()
 
 
+@pytest.mark.parametrize(("largest", "factor"), [(7, 18), (31, 4), (32, 1), (127, 1)])
+def test_weights_of_few_bits_have_finer_steps(largest, factor):
+    """Of up to 6 bits; a bias is rounded to the steps of the products."""
+    q = np.array([largest, -1, 0, 1, 2, -3], "int8").reshape(3, 2, 1, 1)
+    after = CanonicalizeQdq()(weighted(q, np.float32(0.5), np.int8(0), 0))
+    (_, pair), *_ = dataflow.calls(after["main"])
+    reals, scales, _ = (dataflow.constant(argument) for argument in pair.args)
+    np.testing.assert_array_equal(reals, q * np.float32(0.5))
+    np.testing.assert_array_equal(scales, np.float32(0.5) / np.float32(factor))
+
+
 BIAS = np.array([3, -4, 5], "int8")
 
 

@@ -8,6 +8,7 @@ from tvm import relax
 
 from relay_int8.compiler.passes.normalize.fold_affine import FoldAffine
 from relay_int8.compiler.passes.normalize.fold_constants import FoldConstants
+from relay_int8.compiler.pipeline import normalized
 from relay_int8.errors import FrontendError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import calls, constant, operator
@@ -178,3 +179,38 @@ def test_a_reshape_that_moves_channels_ends_the_chain():
     mod = fold(import_onnx(proto))
     assert "multiply" in [name for _, name in found(mod)]
     assert_close(run_relax(mod, x), run_onnx(proto, x))
+
+
+def quantized_layer(gamma: float, bias: float) -> tvm.IRModule:
+    """Return a batch norm behind a convolution of int8 weights, of which one is -128."""
+    w = np.full((6, 2, 3, 3), 4, "int8")
+    w[0, 0, 0, 0] = -128
+    statistics = {name: np.ones(6, F32) for name in ("gamma", "mean", "var")}
+    statistics["gamma"][0] = gamma
+    weights = {"q": w, "s": np.full(6, 0.01, F32), "z": np.zeros((), "int8"), "t": np.float32(0.1)}
+    weights |= {"zw": np.zeros(6, "int8"), "b": np.zeros(6, F32), "beta": np.full(6, bias, F32)}
+    nodes = [
+        node("QuantizeLinear", ["x", "t", "z"], ["xq"]),
+        node("DequantizeLinear", ["xq", "t", "z"], ["xd"]),
+        node("DequantizeLinear", ["q", "s", "zw"], ["w"], axis=0),
+        node("Conv", ["xd", "w", "b"], ["c"], group=2),
+        NORM,
+    ]
+    proto = model(nodes, {"x": X.shape}, {"n": None}, weights | statistics)
+    return normalized(import_onnx(proto))[0]
+
+
+@pytest.mark.parametrize(("gamma", "bias"), [(-0.5, 1.0), (1e-9, 1.0)])
+def test_integers_that_would_not_fit_stay(gamma, bias):
+    """128 is no int8; a bias of a channel that is nearly dead has more than 31 bits."""
+    layers = [value for _, value in calls(quantized_layer(gamma, bias)["main"])]
+    assert [operator(layer) for layer in layers].count("nn.conv2d") == 2
+
+
+def test_factors_of_integers_are_folded_into_scales():
+    mod = quantized_layer(0.5, 1.0)
+    layers = [value for _, value in calls(mod["main"])]
+    assert [operator(layer) for layer in layers].count("nn.conv2d") == 1
+    scales = [constant(layer.args[1]) for layer in layers if operator(layer) == "dequantize"]
+    factors = np.array([0.5, 1, 1, 1, 1, 1]) / np.sqrt(1.001)
+    np.testing.assert_allclose(scales[-1], 0.01 * factors, rtol=1e-6)

@@ -2,7 +2,8 @@
 
     Before:  w = dequantize(int8 constant, s, z, axis);  y = conv2d(x, w)
     After:   w_q = quantize(float constant, s', z', axis);  w = dequantize(w_q, s', z', axis)
-             with z' = 0 where all the integers less z fit int8
+             with z' = 0 where all the integers less z fit int8, and s' = s / n where the integers
+             of a whole tensor are so small that n times as large ones do
 
     Before:  k = dequantize(int8 constant, s, z);  y = maximum(x, k)
     After:   y = maximum(x, constant)                      and the like of all but weights
@@ -46,8 +47,10 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 from relay_int8.graph.spec_calls import operands, spec_of
+from relay_int8.numerics.qparams import WEIGHT_MAX
 from schedules.spec import Sample2d
 
+MOST_OF_FEW_BITS = 31  # of 6 bits: those of 7 were made for processors whose sums saturate
 OUTPUT_CHANNELS = {"nn.conv2d": 0, "nn.conv2d_transpose": 1, "matmul": 1}
 """Operator -> the axis of its weights, argument 1, that counts output channels."""
 MOVES = (
@@ -173,8 +176,18 @@ class _Canonicalizer:
         ):
             return relax.const(np.ascontiguousarray(reals, np.float32))
         scales, zeros = (np.broadcast_to(p.reshape(-1), q.shape[axis]) for p in (scale, zero))
-        kept = None if _fits(steps) else zeros.astype(q.dtype)
-        return weight_pair(scope, reals, scales.astype(np.float32), axis, kept)
+        if not _fits(steps):
+            return weight_pair(scope, reals, scales.astype(np.float32), axis, zeros.astype(q.dtype))
+        return weight_pair(scope, reals, scales.astype(np.float32) / _factor(steps), axis)
+
+
+def _factor(steps: np.ndarray) -> np.float32:
+    """Return what weights of few bits are multiplied by, as far as they stay int8.
+
+    Products are as they were, and the bias is rounded to steps that are as much finer.
+    """
+    largest = int(np.abs(steps).max(initial=0))
+    return np.float32(WEIGHT_MAX // largest if 0 < largest <= MOST_OF_FEW_BITS else 1)
 
 
 def _joined(scope: Scope, value: relax.Call) -> relax.Expr | Declined | None:

@@ -8,6 +8,12 @@ channel is one ``a * c + b``. The bias has shape (1, oc, 1, 1), or (n,) after ma
 product it goes on through reshapes that keep the channels last, as batch norms of tokens have
 them, and through the permutation that puts them first, behind which ConvNeXt has its factors.
 
+Of quantized weights the factors are folded into the scales, so that the integers stay: networks
+trained with quantization have their batch norms behind the layer.
+
+    Before:  c = conv2d(x, dequantize(w_q, s));  n = batch_norm(c, ...);  y = n[0]
+    After:   c = conv2d(x, dequantize(w_q * sign(a), s * |a|));  y = add(c, b)
+
 Place:  after FoldConstants and FoldPad, before LowerBatchNorm.
 Exact:  the chain is float64; weights and bias are rounded to float32 once, at its end. A tensor
         that something else reads too ends the chain.
@@ -21,6 +27,7 @@ import numpy as np
 import tvm
 from tvm import IRModule, relax
 
+from relay_int8.compiler.passes.normalize.integer_weights import IntegerWeights, integer_weights
 from relay_int8.errors import FrontendError
 from relay_int8.graph.channel_affine import Scaling, channel_arithmetic
 from relay_int8.graph.dataflow import arguments, constant, dtype, operator, shape
@@ -37,7 +44,7 @@ class ScaledChannels:
     """``scale * base + shift`` per channel of ``base``, a convolution or product by ``w``.
 
     ``rows`` is that tensor where the chain goes on behind a reshape of it, or, ``turned``, behind
-    the permutation to an image whose channels come first.
+    the permutation to an image whose channels come first. ``pair`` is there if w is quantized.
     """
 
     base: relax.Call
@@ -45,6 +52,7 @@ class ScaledChannels:
     shift: np.ndarray
     rows: relax.Var | None = None
     turned: bool = False
+    pair: IntegerWeights | None = None
 
     @property
     def channels_are_last(self) -> bool:
@@ -61,7 +69,7 @@ class FoldAffine:
         chains: dict[relax.Expr, ScaledChannels] = {}
 
         def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
-            start = _start(value)
+            start = _start(scope, value)
             if isinstance(start, Declined):
                 return start
             if start is not None:
@@ -87,10 +95,13 @@ class FoldAffine:
         return rewrite_main(mod.clone(), _rewrite)
 
 
-def _start(value: relax.Expr) -> ScaledChannels | Declined | None:
+def _start(scope: Scope, value: relax.Expr) -> ScaledChannels | Declined | None:
     """Return the chain that a convolution or product by constant weights begins, if it is one."""
     op = operator(value)
-    if op not in (*KERNELS, "matmul") or not isinstance(value.args[1], tvm.ir.GenericConst):
+    if op not in (*KERNELS, "matmul"):
+        return None
+    pair = integer_weights(scope, value)
+    if pair is None and not isinstance(value.args[1], tvm.ir.GenericConst):
         return None
     if op == "matmul":
         if len(shape(value.args[1])) != 2 or len(shape(value.args[0])) < 2:
@@ -101,7 +112,7 @@ def _start(value: relax.Expr) -> ScaledChannels | Declined | None:
         if layouts != ("NCHW", KERNELS[op]):
             return Declined(f"nothing is folded into it: its layouts are {' and '.join(layouts)}")
         channels = shape(value)[1]
-    return ScaledChannels(value, np.ones(channels), np.zeros(channels))
+    return ScaledChannels(value, np.ones(channels), np.zeros(channels), pair=pair)
 
 
 def _step(
@@ -128,6 +139,8 @@ def _step(
     if not scope.used_once(x):
         return Declined(f"it is not folded into {x.name}, which something else reads too")
     scale, shift = scaling
+    if chain.pair and not chain.pair.takes(chain.scale * scale, chain.shift * scale + shift):
+        return Declined(f"it is not folded into {x.name}, whose integers would not fit")
     if not (np.isfinite(scale).all() and np.isfinite(shift).all()):  # a mask stays arithmetic
         return Declined(f"it is not folded into {x.name}: its constant is not finite")
     return replace(chain, scale=chain.scale * scale, shift=chain.shift * scale + shift)
@@ -199,7 +212,10 @@ def _written(scope: Scope, chain: ScaledChannels) -> relax.Call:
     """Return a chain as its convolution or product with new weights, and a bias."""
     base, kind = chain.base, dtype(chain.base)
     conv = operator(base) in KERNELS
-    if (chain.scale != 1.0).any():
+    if (chain.scale != 1.0).any() and chain.pair is not None:
+        w = scope.emit("weight", chain.pair.scaled(scope, chain.scale))
+        base = relax.Call(base.op, [base.args[0], w], base.attrs)
+    elif (chain.scale != 1.0).any():
         w = np.asarray(constant(base.args[1]), "float64") * _along_weights(chain)
         base = relax.Call(base.op, [base.args[0], relax.const(w.astype(kind), kind)], base.attrs)
     y = scope.emit(operator(base).split(".")[-1], base)

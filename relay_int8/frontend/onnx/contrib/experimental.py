@@ -25,6 +25,17 @@ def _affine(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -
     return relax.op.add(y, relax.const(float(attributes.get("beta", 0.0)), dtype(inputs[0])))
 
 
+def _aligned(_: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    """Append axes to the first operand, so that its first one is ``axis`` of the second."""
+    operand, x = inputs
+    dims, rank = shape(operand), len(shape(x))
+    axis = int(attributes["axis"])
+    after = rank - axis % rank - len(dims) if -rank <= axis < rank else -1
+    if after < 0:
+        raise ValueError(f"axis {axis} of {list(shape(x))} for {list(dims)}")
+    return relax.op.reshape(operand, (*dims, *(1,) * after))
+
+
 def _crop(_: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
     """Leave out a border (left, top, right, bottom); ``scale`` is the height and width it keeps."""
     height, width = shape(inputs[0])[2:]
@@ -68,6 +79,7 @@ def _scaled(bb: relax.BlockBuilder, x: relax.Expr, factor: float) -> relax.Expr:
 
 EXPERIMENTAL: dict[str, Converter] = {
     "Affine": _affine,
+    "Aligned": _aligned,
     "Crop": _crop,
     "ImageScaler": _image_scaler,
     "ParametricSoftplus": _parametric_softplus,

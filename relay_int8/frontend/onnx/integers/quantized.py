@@ -242,6 +242,28 @@ def _resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -
     return pairs.integers(resized, scale, zero)
 
 
+def _clip(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    """Clip reals before they are quantized, in place of their integers (Brevitas's QCDQ).
+
+    Integers of fewer than 8 bits are written so; a layer that ends in a clip is one kernel.
+    """
+    q, low, high = _padded(inputs, 3)
+    value = bb.lookup_binding(q) if isinstance(q, relax.Var) else None
+    bounds = [None if bound is None else constant(bound) for bound in (low, high)]
+    if not isinstance(value, relax.Call) or operator(value) != "quantize":
+        return CONVERTERS["Clip"](bb, inputs, attributes)
+    scale, zero = (constant(parameter) for parameter in value.args[1:3])
+    if scale is None or zero is None or scale.size > 1 or any(bound is None for bound in bounds):
+        return CONVERTERS["Clip"](bb, inputs, attributes)
+    reals = [
+        relax.prim_value((float(bound.item()) - float(zero.item())) * float(scale.item()))
+        for bound in bounds
+        if bound is not None
+    ]
+    clipped = bb.emit(relax.op.clip(value.args[0], *reals))
+    return relax.op.quantize(clipped, *value.args[1:3], 0, dtype(q))
+
+
 def _pair_of(bb: relax.BlockBuilder, q: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
     """Return scale and zero point of integers, 1 and 0 where the model does not say."""
     value = bb.lookup_binding(q) if isinstance(q, relax.Var) else None
@@ -253,6 +275,7 @@ def _pair_of(bb: relax.BlockBuilder, q: relax.Expr) -> tuple[relax.Expr, relax.E
 
 
 QUANTIZED: dict[str, Converter] = {
+    "Clip": _clip,
     "ConvInteger": _sums(CONVERTERS["Conv"]),
     "DequantizeLinear": _by_constants("DequantizeLinear"),
     "DynamicQuantizeLinear": _dynamic,

@@ -36,10 +36,11 @@ from relay_int8.frontend.onnx.operators.normalization import (
     lp_norm,
     rms_norm,
 )
-from relay_int8.frontend.onnx.operators.operands import known_array
+from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
 from relay_int8.frontend.onnx.operators.pool import pool
 from relay_int8.frontend.onnx.operators.recurrent import gru, lstm, rnn
 from relay_int8.frontend.onnx.operators.resize import resize
+from relay_int8.frontend.small_matrices import determinant
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
 
 FIRST_OF_HALF_PIXELS = 16
@@ -240,6 +241,24 @@ def _extreme(name: str) -> Converter:
     return _convert
 
 
+def _in_reals(name: str) -> Converter:
+    """Reduce integers as reals, and cut off fractions of the result."""
+
+    def _convert(
+        bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
+    ) -> relax.Expr:
+        version = 13 if "axes" in attributes else 18
+        convert = getattr(getattr(onnx_frontend, name), f"_impl_v{version}")
+        x, *axes = inputs
+        if dtype(x).startswith("float"):
+            return convert(bb, inputs, attributes, [{}, {}])
+        reals = bb.emit(relax.op.astype(x, "float32"))
+        y = bb.emit(convert(bb, [reals, *axes], attributes, [{}, {}]))
+        return relax.op.astype(y, dtype(x))
+
+    return _convert
+
+
 def _global_max_pool(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
     return relax.op.max(inputs[0], list(range(2, len(shape(inputs[0])))), keepdims=True)
 
@@ -291,6 +310,37 @@ def _einsum(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any
     return einsum(inputs, equation, lambda _, value: bb.emit(value))
 
 
+def _det(bb: relax.BlockBuilder, inputs: list[Any], _: dict[str, Any]) -> relax.Expr:
+    return determinant(lambda _name, value: bb.emit(value), inputs[0])
+
+
+def _squeeze(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Remove axes of extent 1: those that are named, or all, also where none is named."""
+    x, *rest = inputs
+    named = attributes.get("axes")
+    if rest and rest[0] is not None:
+        named = known_integers(rest[0], "its axes are")
+    return relax.op.squeeze(x, [int(axis) for axis in named] if named else None)
+
+
+def _filled(_: relax.BlockBuilder, __: list[Any], ___: dict[str, Any]) -> relax.Expr:
+    """Refuse a shape that is computed; ConstantOfShape of a constant is a constant."""
+    raise NotImplementedError("the shape of its result is computed, not constant")
+
+
+def _compress(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Take what a constant condition says, along an axis or of all elements in a row."""
+    x, condition = inputs
+    chosen = np.flatnonzero(known_array(condition, "its condition is"))
+    axis = attributes.get("axis")
+    if axis is None:
+        x, axis = bb.emit(relax.op.reshape(x, (-1,))), 0
+    axis = int(axis) % len(shape(x))
+    if chosen.size and chosen[-1] >= shape(x)[axis]:
+        raise ValueError(f"its condition has {chosen[-1] + 1} elements for {list(shape(x))}")
+    return relax.op.take(x, relax.const(chosen.astype("int64")), axis)
+
+
 CONVERTERS: dict[str, Converter] = {
     **INDEX_CONVERTERS,
     "Add": _pairwise(relax.op.add),
@@ -300,10 +350,13 @@ CONVERTERS: dict[str, Converter] = {
     "Celu": _celu,
     "Clip": _clip,
     "Col2Im": col2im,
+    "Compress": _compress,
+    "ConstantOfShape": _filled,
     "Conv": _conv,
     "ConvTranspose": conv_transpose,
     "CumSum": _cum_sum,
     "DFT": dft,
+    "Det": _det,
     "DeformConv": deform_conv,
     "Div": _pairwise(relax.op.divide),
     "Dropout": _dropout,
@@ -326,13 +379,16 @@ CONVERTERS: dict[str, Converter] = {
     "Pow": power,
     "RMSNormalization": rms_norm,
     "RNN": rnn,
+    "ReduceL2": _in_reals("ReduceL2"),
     "ReduceMax": _extreme("ReduceMax"),
+    "ReduceMean": _in_reals("ReduceMean"),
     "ReduceMin": _extreme("ReduceMin"),
     "Resize": resize,
     "RoiAlign": _roi_align,
     "STFT": stft,
     "Shrink": shrink,
     "SpaceToDepth": _space_to_depth,
+    "Squeeze": _squeeze,
     "Sub": _pairwise(relax.op.subtract),
     "Sum": _pairwise(relax.op.add),
     "ThresholdedRelu": _above,

@@ -1,0 +1,84 @@
+"""Determinants and inverses of small matrices, by their minors.
+
+    det(M)     = sum over j of (-1)^j * M[0, j] * det(M without row 0 and column j)
+    inverse(M) = adjugate(M) / det(M)
+
+Poses, cameras and affine maps have 2 to 4 rows; a network computes them in float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from tvm import relax
+
+from relay_int8.graph.dataflow import dtype, shape
+
+Emit = Callable[[str, relax.Expr], relax.Expr]
+MOST_ROWS = 4  # twice the terms with each row more, and less and less accurate
+
+
+def determinant(emit: Emit, x: relax.Expr) -> relax.Expr:
+    """Return (...,) determinants of (..., n, n) matrices."""
+    minors = _Minors(emit, x)
+    whole = tuple(range(minors.size))
+    *outer, _, _ = shape(x)
+    return relax.op.reshape(minors.of(whole, whole), outer)
+
+
+def inverse(emit: Emit, x: relax.Expr) -> relax.Expr:
+    """Return the inverses of (..., n, n) matrices; of singular ones no finite numbers."""
+    minors = _Minors(emit, x)
+    whole = tuple(range(minors.size))
+    if minors.size == 1:
+        return relax.op.divide(relax.const(np.ones((), dtype(x))), x)
+    rows = []
+    for i in whole:
+        cofactors = []
+        for j in whole:
+            minor = minors.of(_without(whole, j), _without(whole, i))
+            cofactors.append(minor if (i + j) % 2 == 0 else emit("minus", relax.op.negative(minor)))
+        rows.append(emit("row", relax.op.concat(cofactors, -1)))
+    adjugate = emit("adjugate", relax.op.concat(rows, -2))
+    return relax.op.divide(adjugate, minors.of(whole, whole))
+
+
+class _Minors:
+    """Determinants of parts of matrices, (..., 1, 1), each computed once."""
+
+    def __init__(self, emit: Emit, x: relax.Expr) -> None:
+        *_, rows, self.size = shape(x)
+        if rows != self.size or not rows:
+            raise ValueError(f"matrices {list(shape(x))}, which are not square")
+        if rows > MOST_ROWS:
+            raise NotImplementedError(f"matrices of {rows} rows; {MOST_ROWS} are the most")
+        self._emit, self._x = emit, x
+        self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], relax.Expr] = {}
+
+    def of(self, rows: tuple[int, ...], columns: tuple[int, ...]) -> relax.Expr:
+        """Return the determinant of some rows and as many columns."""
+        key = rows, columns
+        if key not in self._known:
+            self._known[key] = self._element(*rows, *columns) if len(rows) == 1 else self._sum(*key)
+        return self._known[key]
+
+    def _sum(self, rows: tuple[int, ...], columns: tuple[int, ...]) -> relax.Expr:
+        total: relax.Expr | None = None
+        for place, column in enumerate(columns):
+            rest = self.of(rows[1:], _without(columns, column))
+            part = self._emit("part", relax.op.multiply(self.of(rows[:1], (column,)), rest))
+            combine = relax.op.subtract if place % 2 else relax.op.add
+            total = part if total is None else self._emit("minor", combine(total, part))
+        assert total is not None
+        return total
+
+    def _element(self, row: int, column: int) -> relax.Expr:
+        rank = len(shape(self._x))
+        axes = [rank - 2, rank - 1]
+        begin, end = [row, column], [row + 1, column + 1]
+        return self._emit("element", relax.op.strided_slice(self._x, axes, begin, end))
+
+
+def _without(indices: tuple[int, ...], index: int) -> tuple[int, ...]:
+    return tuple(other for other in indices if other != index)

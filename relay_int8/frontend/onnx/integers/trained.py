@@ -77,7 +77,8 @@ class Quantizer:
             return relax.const((self._integers(known) - self.zero) * self.scale)
         if kind is None or self.scale.size * self.zero.size > 1:
             return self._in_float(bb, x)
-        if (info := np.iinfo(kind)) and (self.low, self.high) != (info.min, info.max):
+        info = np.iinfo(kind)
+        if (self.low, self.high) != (info.min, info.max):
             zero, scale = self.zero.item(), self.scale.item()
             low, high = ((bound - zero) * scale for bound in (self.low, self.high))
             x = bb.emit(relax.op.clip(x, relax.prim_value(low), relax.prim_value(high)))

@@ -61,9 +61,14 @@ def test_the_layer_adds_what_is_added(bound, ends, op, k):
 
 @pytest.mark.parametrize(
     "options",
-    [{"k": -6.0}, {"k": np.inf}, {"k": np.arange(1.0, 7.0)}, {"is_shift_read": True}]
-    + [{"op": relax.op.add, "k": k} for k in (np.inf, np.arange(1.0, 7.0))],
-    ids=str,
+    [
+        pytest.param({"k": -6.0}, id="negative"),
+        pytest.param({"k": np.inf}, id="infinite"),
+        pytest.param({"k": np.arange(1.0, 7.0)}, id="of channels"),
+        pytest.param({"is_shift_read": True}, id="read twice"),
+        pytest.param({"k": np.inf, "op": relax.op.add}, id="infinite added"),
+        pytest.param({"k": np.arange(1.0, 7.0), "op": relax.op.add}, id="of channels added"),
+    ],
 )
 def test_other_factors_stay(options):
     before = network(clip, **options)

@@ -60,6 +60,12 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
+def last_of_largest(x: np.ndarray) -> np.ndarray:
+    """Return for each element of each row the last index, up to its own, of the largest value."""
+    ends = range(1, x.shape[1] + 1)
+    return np.stack([end - 1 - np.argmax(x[:, :end][:, ::-1], 1) for end in ends], 1)
+
+
 def test_a_cell_of_an_lstm():
     hidden = {"hx": [B[:, :4] * 0.5, C]}
     h, c = hidden["hx"]
@@ -111,6 +117,13 @@ def test_a_cell_of_a_gru_and_of_an_rnn():
         ("take", {"self": A, "index": np.array([[0, 5], [11, 2]])}, [A.ravel()[[[0, 5], [11, 2]]]]),
         ("median", {"self": A, "dim": 1}, [np.sort(A, 1)[:, 1], np.argsort(A, 1)[:, 1]]),
         ("median", {"self": A}, [np.sort(A.ravel())[5]]),
+        ("cummax", {"self": np.round(A), "dim": 1}, [np.maximum.accumulate(np.round(A), 1), last_of_largest(np.round(A))]),
+        ("cummin", {"self": -np.round(A), "dim": 1}, [-np.maximum.accumulate(np.round(A), 1), last_of_largest(np.round(A))]),
+        ("logcumsumexp", {"self": A * 50, "dim": 0}, [np.logaddexp.accumulate(A * 50, 0)]),
+        ("isin", {"elements": np.round(A), "test_elements": EDGES}, [np.isin(np.round(A), EDGES)]),
+        ("isin", {"elements": np.round(A), "test_element": 1, "invert": True}, [np.round(A) != 1]),
+        ("special_logit", {"self": np.abs(A), "eps": 0.1}, [np.log(1 / (1 / np.clip(np.abs(A), 0.1, 0.9) - 1))]),
+        ("special_log1p", {"self": np.abs(A)}, [np.log1p(np.abs(A))]),
         ("kthvalue", {"self": A, "k": 3, "dim": 0}, [np.sort(A, 0)[2], np.argsort(A, 0)[2]]),
         ("bucketize", {"self": np.round(A), "boundaries": np.arange(-1, 2), "right": True}, [np.digitize(np.round(A), [-1, 0, 1])]),
         ("searchsorted", {"sorted_sequence": EDGES, "self": A}, [np.searchsorted(EDGES, A)]),

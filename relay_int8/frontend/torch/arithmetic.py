@@ -178,14 +178,17 @@ def _above_zero(step: TorchStep) -> Result:
     return relax.op.where(is_zero, at_zero, above)
 
 
-def _log_add_exp(step: TorchStep) -> Result:
-    """``log(exp(a) + exp(b))``, the greater taken out of the sum."""
-    a, b = promoted(step, "self", "other")
+def log_of_sum(step: TorchStep, a: relax.Expr, b: relax.Expr) -> relax.Expr:
+    """Return ``log(exp(a) + exp(b))``, the greater taken out of the sum."""
     top = step.emit("top", relax.op.maximum(a, b))
     apart = step.emit("apart", relax.op.abs(step.emit("between", relax.op.subtract(a, b))))
     small = step.emit("small", relax.op.exp(step.emit("below", relax.op.negative(apart))))
     grown = step.emit("grown", relax.op.add(small, relax.const(1.0, dtype(a))))
     return relax.op.add(top, step.emit("log", relax.op.log(grown)))
+
+
+def _log_add_exp(step: TorchStep) -> Result:
+    return log_of_sum(step, *promoted(step, "self", "other"))
 
 
 def _sine_quotient(step: TorchStep) -> Result:

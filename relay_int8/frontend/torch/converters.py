@@ -7,6 +7,7 @@ from relay_int8.frontend.torch.arithmetic import ARITHMETIC
 from relay_int8.frontend.torch.attention import ATTENTION
 from relay_int8.frontend.torch.bags import BAGS
 from relay_int8.frontend.torch.creation import CREATION
+from relay_int8.frontend.torch.cumulative import CUMULATIVE
 from relay_int8.frontend.torch.deformable import DEFORMABLE
 from relay_int8.frontend.torch.diagonals import DIAGONALS
 from relay_int8.frontend.torch.extents import EXTENTS
@@ -38,6 +39,7 @@ OPERATORS = (
     | ARITHMETIC
     | ACTIVATIONS
     | REDUCTIONS
+    | CUMULATIVE
     | LOGIC
     | CREATION
     | INDEXING
@@ -68,7 +70,13 @@ SYNONYMS = {
     "negative": "neg",
     "not_equal": "ne",
     "sgn": "sign",
-    "special_erf": "erf",
+    **{
+        f"special_{name}": name
+        for name in (
+            *("erf", "exp2", "expm1", "log1p", "log_softmax", "logit", "logsumexp", "round"),
+            *("sinc", "softmax", "xlogy"),
+        )
+    },
     "special_expit": "sigmoid",
     "subtract": "sub",
     "true_divide": "div",

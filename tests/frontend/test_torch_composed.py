@@ -23,7 +23,7 @@ GAPS = np.where(A > 1, np.nan, A).astype("float32")
 Z = (A + 1j * B).astype("complex64")
 
 
-def computed(name: str, x: np.ndarray, **given: object) -> list[np.ndarray]:
+def computed(name: str, x: np.ndarray, /, **given: object) -> list[np.ndarray]:
     """Return the results of ``aten.<name>``, of which the array x is the input."""
     bb = relax.BlockBuilder()
     var = relax.Var("x", relax.TensorType(x.shape, "float32"))
@@ -46,7 +46,7 @@ def computed(name: str, x: np.ndarray, **given: object) -> list[np.ndarray]:
 
 def expression(value: object, x: np.ndarray, var: relax.Var) -> object:
     """Return an argument: the input for x, constants for other arrays."""
-    if isinstance(value, list):
+    if isinstance(value, list) and not isinstance(value[0], int):
         return [expression(entry, x, var) for entry in value]
     if value is x:
         return var
@@ -64,6 +64,14 @@ def last_of_largest(x: np.ndarray) -> np.ndarray:
     """Return for each element of each row the last index, up to its own, of the largest value."""
     ends = range(1, x.shape[1] + 1)
     return np.stack([end - 1 - np.argmax(x[:, :end][:, ::-1], 1) for end in ends], 1)
+
+
+def scattered(x: np.ndarray, mask: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Return x with elements of the source, in their order, where the mask is true."""
+    result = x.copy()
+    mask = np.broadcast_to(mask, x.shape)
+    result[mask] = source.ravel()[: mask.sum()]
+    return result
 
 
 def test_a_cell_of_an_lstm():
@@ -124,6 +132,29 @@ def test_a_cell_of_a_gru_and_of_an_rnn():
         ("isin", {"elements": np.round(A), "test_element": 1, "invert": True}, [np.round(A) != 1]),
         ("special_logit", {"self": np.abs(A), "eps": 0.1}, [np.log(1 / (1 / np.clip(np.abs(A), 0.1, 0.9) - 1))]),
         ("special_log1p", {"self": np.abs(A)}, [np.log1p(np.abs(A))]),
+        ("quantile", {"self": A, "q": 0.3, "dim": 1, "keepdim": True}, [np.quantile(A, 0.3, 1, keepdims=True)]),
+        ("quantile", {"self": A, "q": np.array([0.1, 1], "float32"), "dim": 0}, [np.quantile(A, [0.1, 1], 0)]),
+        ("quantile", {"self": A, "q": 0.5}, [np.quantile(A, 0.5)]),
+        ("quantile", {"self": A, "q": 0.5, "keepdim": True}, [np.quantile(A, 0.5, keepdims=True)]),
+        ("msort", {"self": A}, [np.sort(A, 0)]),
+        ("fmax", {"self": GAPS, "other": B}, [np.fmax(GAPS, B)]),
+        ("fmin", {"self": B, "other": GAPS}, [np.fmin(B, GAPS)]),
+        ("isneginf", {"self": np.where(A > 0, -np.inf, A).astype("float32")}, [A > 0]),
+        ("masked_scatter", {"self": A, "mask": B > 0, "source": C}, [scattered(A, B > 0, C)]),
+        ("masked_scatter", {"self": A, "mask": B[:, :1] > 0, "source": C}, [scattered(A, B[:, :1] > 0, C)]),
+        ("repeat_interleave", {"self": A, "repeats": np.array([2, 0, 1, 1]), "dim": 1}, [A.repeat([2, 0, 1, 1], 1)]),
+        ("pixel_shuffle", {"self": CUBE[:4], "upscale_factor": 2}, [CUBE[:4].reshape(2, 2, 4, 4).transpose(2, 0, 3, 1).reshape(1, 8, 8)]),
+        ("hsplit", {"self": A[0], "indices": [1]}, [A[0, :1], A[0, 1:]]),
+        ("vsplit", {"self": A, "sections": 3}, list(A[:, None])),
+        ("addmv", {"self": A[:, 0], "mat": A, "vec": C[0], "alpha": 2.0}, [A[:, 0] + 2 * (A @ C[0])]),
+        ("addbmm", {"self": CUBE[0], "batch1": CUBE, "batch2": CUBE, "beta": 0.5}, [CUBE[0] / 2 + (CUBE @ CUBE).sum(0)]),
+        ("linalg_multi_dot", {"tensors": [A, CUBE[0], C[0]]}, [A @ CUBE[0] @ C[0]]),
+        ("linalg_vecdot", {"x": A, "y": B}, [(A * B).sum(1)]),
+        ("linalg_matrix_norm", {"self": CUBE, "ord": "fro"}, [np.linalg.norm(CUBE, axis=(1, 2))]),
+        ("linalg_norm", {"self": A, "ord": 1.0, "dim": [0]}, [np.abs(A).sum(0)]),
+        ("linalg_inv", {"A": CUBE[:, :3, :3]}, [np.linalg.inv(CUBE[:, :3, :3])]),
+        ("linalg_inv", {"A": CUBE[:, :2, :2]}, [np.linalg.inv(CUBE[:, :2, :2])]),
+        ("inverse", {"self": CUBE[:, :1, :1]}, [1 / CUBE[:, :1, :1]]),
         ("kthvalue", {"self": A, "k": 3, "dim": 0}, [np.sort(A, 0)[2], np.argsort(A, 0)[2]]),
         ("bucketize", {"self": np.round(A), "boundaries": np.arange(-1, 2), "right": True}, [np.digitize(np.round(A), [-1, 0, 1])]),
         ("searchsorted", {"sorted_sequence": EDGES, "self": A}, [np.searchsorted(EDGES, A)]),
@@ -153,7 +184,7 @@ def test_a_cell_of_a_gru_and_of_an_rnn():
 )  # fmt: skip
 def test_composed_operators(name, given, wanted):
     x = next(iter(given.values()))
-    found = computed(name, x, **given)
+    found = computed(name, x[0] if isinstance(x, list) else x, **given)
     assert [part.shape for part in found] == [np.shape(part) for part in wanted]
     for part, expected in zip(found, wanted, strict=True):
         np.testing.assert_allclose(part, expected, rtol=1e-5, atol=1e-5)
@@ -243,3 +274,25 @@ def test_complex_numbers_overwrite_others():
     assert_close(computed("fft_fftshift", A, self=Z, dim=[1]), [shifted.real, shifted.imag])
     wanted = np.tanh(Z)
     assert_close(computed("tanh", A, self=Z), [wanted.real, wanted.imag])
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"),
+    [
+        ("tril_indices", {"row": 3, "col": 4, "offset": -1}, np.tril_indices(3, -1, 4)),
+        ("triu_indices", {"row": 3, "col": 4, "offset": 1}, np.triu_indices(3, 1, 4)),
+        ("bartlett_window", {"window_length": 6, "periodic": False}, np.bartlett(6)),
+        ("blackman_window", {"window_length": 6}, np.blackman(7)[:-1]),
+        ("kaiser_window", {"window_length": 6, "beta": 5.0}, np.kaiser(7, 5)[:-1]),
+    ],
+)
+def test_constants(name, given, wanted):
+    (found,) = computed(name, A, **given)
+    np.testing.assert_allclose(found, np.stack(wanted), rtol=1e-5, atol=1e-6)
+
+
+def test_matrices_too_large_to_invert():
+    with pytest.raises(
+        NotImplementedError, match=r"inverse of \[5, 4, 4\]; it is read up to 3 x 3"
+    ):
+        computed("linalg_inv", CUBE, A=CUBE)

@@ -15,6 +15,7 @@ from relay_int8.frontend.torch.images import IMAGES
 from relay_int8.frontend.torch.indexing import INDEXING
 from relay_int8.frontend.torch.layers import LAYERS
 from relay_int8.frontend.torch.logic import LOGIC
+from relay_int8.frontend.torch.matrices import MATRICES
 from relay_int8.frontend.torch.movement import MOVES
 from relay_int8.frontend.torch.norms import NORMS
 from relay_int8.frontend.torch.parts import PARTS
@@ -49,6 +50,7 @@ OPERATORS = (
     | SCATTERING
     | SORTING
     | SPECIAL
+    | MATRICES
     | MOVES
     | PARTS
     | IMAGES
@@ -66,6 +68,7 @@ SYNONYMS = {
     "greater_equal": "ge",
     "less": "lt",
     "less_equal": "le",
+    "linalg_matmul": "matmul",
     "multiply": "mul",
     "negative": "neg",
     "not_equal": "ne",

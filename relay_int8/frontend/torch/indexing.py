@@ -205,6 +205,22 @@ def _masked_put(step: TorchStep, mask: relax.Expr, value: relax.Expr) -> Result:
     return relax.op.where(mask, step.emit("value", relax.op.reshape(value, ())), step.x)
 
 
+def _masked_scatter(step: TorchStep) -> Result:
+    """Write the elements of ``source``, in their order, wherever a mask is true."""
+    mask = step.tensor("mask")
+    mask = step.emit("mask", relax.op.broadcast_to(mask, shape(step.x)))
+    source = as_type(step, step.tensor("source"), dtype(step.x))
+    flat, values = (
+        step.emit("flat", relax.op.reshape(part, (math.prod(shape(part)),)))
+        for part in (as_type(step, mask, "int64"), source)
+    )
+    counted = step.emit("counted", relax.op.cumsum(flat, 0))
+    places = step.emit("places", relax.op.subtract(counted, relax.const(1, "int64")))
+    written = step.emit("written", relax.op.take(values, places, 0, mode="clip"))
+    whole = step.emit("whole", relax.op.reshape(written, shape(step.x)))
+    return relax.op.where(mask, whole, step.x)
+
+
 def _written(
     step: TorchStep, indices: list[relax.Expr | None], value: relax.Expr, reduction: str
 ) -> Result:
@@ -259,6 +275,7 @@ INDEXING: dict[str, Converter] = {
     "index": _index,
     "index_put": _index_put,
     "index_select": _index_select,
+    "masked_scatter": _masked_scatter,
     "nonzero": _nonzero,
     "select_scatter": _select_scatter,
     "slice_scatter": _slice_scatter,

@@ -154,6 +154,8 @@ LOGIC: dict[str, Converter] = {
     "isclose": _is_close,
     "isin": _is_among,
     "isinf": _is(np.inf),
+    "isneginf": lambda step: relax.op.equal(step.x, step.number(-np.inf)),
+    "isposinf": lambda step: relax.op.equal(step.x, step.number(np.inf)),
     "isnan": _is(np.nan),
     "le": _compare(relax.op.less_equal),
     "logical_and": _combine(relax.op.logical_and),

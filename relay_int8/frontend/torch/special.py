@@ -14,7 +14,7 @@ from relay_int8.frontend.torch.promotion import as_type, promoted
 from relay_int8.frontend.torch.sorting import ordered
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.frontend.torch.vector_norms import vector_norm
-from relay_int8.graph.dataflow import dtype, shape
+from relay_int8.graph.dataflow import constant, dtype, shape
 
 
 def _erfc(step: TorchStep) -> Result:
@@ -196,6 +196,46 @@ def _random_slope(step: TorchStep) -> Result:
     return relax.op.nn.leakyrelu(step.x, slope)
 
 
+def _quantile(step: TorchStep) -> Result:
+    """Interpolate between elements in order; several quantiles stand along a new first axis."""
+    q = step.arguments.get("q")
+    parts = constant(q) if isinstance(q, relax.Expr) else np.asarray(q)
+    method = step.text("interpolation", "linear")
+    if parts is None or method != "linear" or parts.ndim > 1:
+        raise NotImplementedError(
+            f"computed quantiles, or {method} ones; constant linear ones are read"
+        )
+    kept = list(shape(step.x))
+    if step.arguments.get("dim") is None:
+        flat = step.emit("flat", relax.op.reshape(step.x, (math.prod(kept),)))
+        step, axis, kept = (
+            replace(step, arguments={**step.arguments, "self": flat}),
+            0,
+            [1] * len(kept),
+        )
+    else:
+        axis = step.axis("dim")
+        kept[axis] = 1
+    size = shape(step.x)[axis]
+    values = step.emit("values", ordered(step, size, axis, descending=False)[0])
+    places = parts.reshape(-1).astype("float64") * (size - 1)
+    below, above = (
+        step.emit("near", taken(step, values, relax.const(near.astype("int64"), "int64"), axis))
+        for near in (np.floor(places), np.ceil(places))
+    )
+    view = [-1 if i == axis else 1 for i in range(step.rank)]
+    weights = relax.const((places - np.floor(places)).reshape(view).astype("float32"))
+    way = step.emit("way", relax.op.subtract(above, below))
+    y = step.emit(
+        "between", relax.op.add(below, step.emit("part", relax.op.multiply(way, weights)))
+    )
+    order = [axis, *(i for i in range(step.rank) if i != axis)]
+    if not step.flag("keepdim", False):
+        kept = [shape(step.x)[i] for i in order[1:]]
+    front = step.emit("front", relax.op.permute_dims(y, order))
+    return relax.op.reshape(front, [*parts.shape, *kept])
+
+
 def _middle(step: TorchStep, size: int) -> int:
     return (size - 1) // 2
 
@@ -220,8 +260,10 @@ SPECIAL: dict[str, Converter] = {
     "kthvalue": _in_order(_kth),
     "linalg_cross": _cross,
     "median": _in_order(_middle),
+    "msort": lambda step: ordered(step, shape(step.x)[0], 0, descending=False)[0],
     "nanmean": _without_nan(mean=True),
     "nansum": _without_nan(mean=False),
+    "quantile": _quantile,
     "round": _rounded,
     "rrelu": _random_slope,
     "searchsorted": _bucket("self", "sorted_sequence"),

@@ -29,7 +29,7 @@ def computed(name: str, x: np.ndarray, /, **given: object) -> list[np.ndarray]:
     var = relax.Var("x", relax.TensorType(x.shape, "float32"))
     with bb.function("main", [var]):
         with bb.dataflow():
-            arguments = {key: expression(value, x, var) for key, value in given.items()}
+            arguments = {key: expression(value, x, var, bb) for key, value in given.items()}
             step = TorchStep(
                 arguments=arguments,
                 emit=lambda _, value: bb.emit(value),
@@ -44,12 +44,14 @@ def computed(name: str, x: np.ndarray, /, **given: object) -> list[np.ndarray]:
     return run_relax(bb.get(), x)
 
 
-def expression(value: object, x: np.ndarray, var: relax.Var) -> object:
-    """Return an argument: the input for x, constants for other arrays."""
+def expression(value: object, x: np.ndarray, var: relax.Var, bb: relax.BlockBuilder) -> object:
+    """Return an argument: the input for x, constants for other arrays, of functions a result."""
     if isinstance(value, list) and not isinstance(value[0], int):
-        return [expression(entry, x, var) for entry in value]
+        return [expression(entry, x, var, bb) for entry in value]
     if value is x:
         return var
+    if callable(value):
+        return bb.emit(value(var))
     if isinstance(value, np.ndarray) and value.dtype.kind == "c":
         parts = (np.ascontiguousarray(part) for part in (value.real, value.imag))
         return ComplexTensor(*map(relax.const, parts))
@@ -188,6 +190,21 @@ def test_composed_operators(name, given, wanted):
     assert [part.shape for part in found] == [np.shape(part) for part in wanted]
     for part, expected in zip(found, wanted, strict=True):
         np.testing.assert_allclose(part, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("values", [C, C[0], C[:1, :1]], ids=["rows", "one row", "one number"])
+def test_rows_where_a_computed_mask_is_true(values):
+    x = np.where(np.arange(4) == 0, B[:, :1], A).astype("float32")
+    x[1, 0] = -1
+
+    def _is_positive(var: relax.Var) -> relax.Expr:
+        first = relax.op.strided_slice(var, [1], [0], [1])
+        return relax.op.greater(relax.op.reshape(first, (3,)), relax.const(0.0))
+
+    wanted, mask = x.copy(), x[:, 0] > 0
+    wanted[mask] = values[: mask.sum()] if len(values) == 3 else values
+    found = computed("index_put", x, self=x, indices=[_is_positive], values=values)
+    np.testing.assert_array_equal(found[0], wanted)
 
 
 @pytest.mark.parametrize("quarters", [-1, 0, 1, 2])

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.masked_writes import rows_written_where, written_where
 from relay_int8.frontend.neighbours import sliced_neighbours
 from relay_int8.frontend.overwriting import overwritten
 from relay_int8.frontend.torch.file import Array
@@ -195,30 +196,22 @@ def _is_computed_mask(given: object) -> bool:
 
 
 def _masked_put(step: TorchStep, mask: relax.Expr, value: relax.Expr) -> Result:
-    """Write one value wherever a mask is true, which is a choice."""
-    if math.prod(shape(value)) != 1 or step.flag("accumulate", False):
+    """Write one row, or one value, wherever a mask is true, or rows in their order."""
+    if step.flag("accumulate", False):
         raise NotImplementedError(
-            "which values it writes depends on a mask of the input: write it with torch.where"
+            "which values it adds depends on a mask of the input: write it with torch.where"
         )
-    dims = (*shape(mask), *[1] * (step.rank - len(shape(mask))))
-    mask = step.emit("mask", relax.op.reshape(mask, dims))
-    return relax.op.where(mask, step.emit("value", relax.op.reshape(value, ())), step.x)
+    rest = step.rank - len(shape(mask))
+    mask = step.emit("apart", relax.op.reshape(mask, (*shape(mask), *[1] * rest)))
+    mask = step.emit("mask", relax.op.broadcast_to(mask, shape(step.x)))
+    return rows_written_where(step.emit, step.x, mask, value, rest)
 
 
 def _masked_scatter(step: TorchStep) -> Result:
     """Write the elements of ``source``, in their order, wherever a mask is true."""
-    mask = step.tensor("mask")
-    mask = step.emit("mask", relax.op.broadcast_to(mask, shape(step.x)))
+    mask = step.emit("mask", relax.op.broadcast_to(step.tensor("mask"), shape(step.x)))
     source = as_type(step, step.tensor("source"), dtype(step.x))
-    flat, values = (
-        step.emit("flat", relax.op.reshape(part, (math.prod(shape(part)),)))
-        for part in (as_type(step, mask, "int64"), source)
-    )
-    counted = step.emit("counted", relax.op.cumsum(flat, 0))
-    places = step.emit("places", relax.op.subtract(counted, relax.const(1, "int64")))
-    written = step.emit("written", relax.op.take(values, places, 0, mode="clip"))
-    whole = step.emit("whole", relax.op.reshape(written, shape(step.x)))
-    return relax.op.where(mask, whole, step.x)
+    return written_where(step.emit, step.x, mask, source)
 
 
 def _written(

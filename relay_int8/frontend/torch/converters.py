@@ -15,7 +15,7 @@ from relay_int8.frontend.torch.images import IMAGES
 from relay_int8.frontend.torch.indexing import INDEXING
 from relay_int8.frontend.torch.layers import LAYERS
 from relay_int8.frontend.torch.logic import LOGIC
-from relay_int8.frontend.torch.matrices import MATRICES
+from relay_int8.frontend.torch.matrices import GROUPED, MATRICES
 from relay_int8.frontend.torch.movement import MOVES
 from relay_int8.frontend.torch.norms import NORMS
 from relay_int8.frontend.torch.parts import PARTS
@@ -90,6 +90,7 @@ CONVERTERS: dict[str, Converter] = (
     | {f"aten.{name}": OPERATORS[other] for name, other in SYNONYMS.items()}
     | DEFORMABLE
     | EXTENTS
+    | GROUPED
     | QUANTIZED
 )
 CHECKS = (

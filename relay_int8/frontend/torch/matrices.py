@@ -9,7 +9,7 @@ from tvm import relax
 
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.frontend.torch.vector_norms import vector_norm
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import dtype, shape
 
 
 def _products(step: TorchStep) -> Result:
@@ -38,6 +38,26 @@ def _norm(default: Callable[[int], list[int]]) -> Converter:
         return vector_norm(step, step.x, of, axes, step.flag("keepdim", False))
 
     return _convert
+
+
+def _grouped_products(step: TorchStep) -> Result:
+    """Multiply each row by the matrix of its group; ``offs`` says behind which row groups end.
+
+    Rows behind the last group, which torch leaves as they are, are multiplied by its matrix.
+    """
+    x = step.tensor("input" if "input" in step.arguments else "self")
+    w = step.tensor("weight" if "weight" in step.arguments else "mat2")
+    ends = step.tensor("offs")
+    if len(shape(x)) != 2 or len(shape(w)) != 3 or step.arguments.get("bias") is not None:
+        raise NotImplementedError(f"groups of {list(shape(x))} by {list(shape(w))}, or with a bias")
+    rows = relax.const(np.arange(shape(x)[0])[:, None], dtype(ends))
+    passed = step.emit("passed", relax.op.greater_equal(rows, ends))
+    counted = step.emit("counted", relax.op.astype(passed, "int64"))
+    group = step.emit("group", relax.op.sum(counted, [1]))
+    matrices = step.emit("matrices", relax.op.take(w, group, 0, mode="clip"))
+    row = step.emit("row", relax.op.expand_dims(x, 1))
+    product = step.emit("product", relax.op.matmul(row, matrices))
+    return relax.op.reshape(product, (shape(x)[0], shape(w)[2]))
 
 
 def _inverse(step: TorchStep) -> Result:
@@ -81,6 +101,7 @@ def _cofactors(step: TorchStep, x: relax.Expr, rows: int, size: int) -> relax.Ex
 
 
 MATRICES: dict[str, Converter] = {
+    "_grouped_mm": _grouped_products,
     "chain_matmul": _products,
     "inverse": _inverse,
     "linalg_inv": _inverse,
@@ -89,3 +110,6 @@ MATRICES: dict[str, Converter] = {
     "linalg_norm": _norm(lambda rank: list(range(rank))),
     "linalg_vecdot": _vector_products,
 }
+"""Operators of the namespace aten."""
+GROUPED: dict[str, Converter] = {"transformers.grouped_mm_fallback": _grouped_products}
+"""What HuggingFace's transformers multiply experts by on CPUs."""

@@ -196,6 +196,25 @@ def _random_slope(step: TorchStep) -> Result:
     return relax.op.nn.leakyrelu(step.x, slope)
 
 
+def _histogram(step: TorchStep) -> Result:
+    """Count the elements in each of as many bins, all of one width; those outside in none."""
+    count, least, most = step.integer("bins", 100), step.real("min", 0.0), step.real("max", 0.0)
+    if not least < most or count < 1:
+        raise NotImplementedError(
+            f"{count} bins from {least} to {most}; bounds are read, not found"
+        )
+    x = as_type(step, step.x, "float32")
+    column = step.emit("column", relax.op.reshape(x, (math.prod(shape(x)), 1)))
+    edges = np.linspace(least, most, count + 1).astype("float32")
+    above = relax.op.greater_equal(column, relax.const(edges[:-1]))
+    # The last bin has its upper bound too.
+    ends = relax.const(np.append(edges[1:-1], np.nextafter(edges[-1], np.float32(np.inf))))
+    below = relax.op.less(column, ends)
+    inside = relax.op.logical_and(step.emit("above", above), step.emit("below", below))
+    hits = as_type(step, step.emit("inside", inside), dtype(step.x))
+    return relax.op.sum(hits, [0])
+
+
 def _quantile(step: TorchStep) -> Result:
     """Interpolate between elements in order; several quantiles stand along a new first axis."""
     q = step.arguments.get("q")
@@ -255,6 +274,7 @@ SPECIAL: dict[str, Converter] = {
     "dist": _distance,
     "erfc": _erfc,
     "float_power": _float_power,
+    "histc": _histogram,
     "hypot": _hypotenuse,
     "kron": _kronecker,
     "kthvalue": _in_order(_kth),

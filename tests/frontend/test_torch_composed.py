@@ -21,18 +21,17 @@ MEAN = np.array([0, 1, 2, 3], "float32")
 EDGES = np.array([-1, 0, 0.5], "float32")
 GAPS = np.where(A > 1, np.nan, A).astype("float32")
 ZEROS = np.array([0.0, -0.0, 2.0, -np.inf], "float32")
-TIES = np.array([[1, 2, 2, 0, 3, 3, 1], [2, 1, 1, 2, 0, 0, 5]], "float32")
 SPREAD = np.array([0.1, 0.5, 1.3, 2.2, 7.5, 30.0, 900.0, -0.3, -4.6], "float32")
 Z = (A + 1j * B).astype("complex64")
 
 
-def computed(name: str, x: np.ndarray, **given: object) -> list[np.ndarray]:
+def computed(name: str, x: np.ndarray, /, **given: object) -> list[np.ndarray]:
     """Return the results of ``aten.<name>``, of which the array x is the input."""
     bb = relax.BlockBuilder()
     var = relax.Var("x", relax.TensorType(x.shape, "float32"))
     with bb.function("main", [var]):
         with bb.dataflow():
-            arguments = {key: expression(value, x, var) for key, value in given.items()}
+            arguments = {key: expression(value, x, var, bb) for key, value in given.items()}
             step = TorchStep(
                 arguments=arguments,
                 emit=lambda _, value: bb.emit(value),
@@ -47,12 +46,14 @@ def computed(name: str, x: np.ndarray, **given: object) -> list[np.ndarray]:
     return run_relax(bb.get(), x)
 
 
-def expression(value: object, x: np.ndarray, var: relax.Var) -> object:
-    """Return an argument: the input for x, constants for other arrays."""
-    if isinstance(value, list):
-        return [expression(entry, x, var) for entry in value]
+def expression(value: object, x: np.ndarray, var: relax.Var, bb: relax.BlockBuilder) -> object:
+    """Return an argument: the input for x, constants for other arrays, of functions a result."""
+    if isinstance(value, list) and not isinstance(value[0], int):
+        return [expression(entry, x, var, bb) for entry in value]
     if value is x:
         return var
+    if callable(value):
+        return bb.emit(value(var))
     if isinstance(value, np.ndarray) and value.dtype.kind == "c":
         parts = (np.ascontiguousarray(part) for part in (value.real, value.imag))
         return ComplexTensor(*map(relax.const, parts))
@@ -63,18 +64,23 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
-def last_extremes(x: np.ndarray, is_new) -> np.ndarray:
-    """Return where in each row the extreme so far is, of equal ones the last."""
-    places = np.zeros(x.shape, "int64")
-    for row, found in zip(x, places, strict=True):
-        for i in range(1, len(row)):
-            found[i] = i if is_new(row[i], row[found[i - 1]]) else found[i - 1]
-    return places
-
-
 def slope(function, x: np.ndarray, by: float = 1e-5) -> np.ndarray:
     evaluated = np.vectorize(function)
     return (evaluated(x.astype(float) + by) - evaluated(x.astype(float) - by)) / (2 * by)
+
+
+def last_of_largest(x: np.ndarray) -> np.ndarray:
+    """Return for each element of each row the last index, up to its own, of the largest value."""
+    ends = range(1, x.shape[1] + 1)
+    return np.stack([end - 1 - np.argmax(x[:, :end][:, ::-1], 1) for end in ends], 1)
+
+
+def scattered(x: np.ndarray, mask: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Return x with elements of the source, in their order, where the mask is true."""
+    result = x.copy()
+    mask = np.broadcast_to(mask, x.shape)
+    result[mask] = source.ravel()[: mask.sum()]
+    return result
 
 
 def test_a_cell_of_an_lstm():
@@ -128,6 +134,39 @@ def test_a_cell_of_a_gru_and_of_an_rnn():
         ("take", {"self": A, "index": np.array([[0, 5], [11, 2]])}, [A.ravel()[[[0, 5], [11, 2]]]]),
         ("median", {"self": A, "dim": 1}, [np.sort(A, 1)[:, 1], np.argsort(A, 1)[:, 1]]),
         ("median", {"self": A}, [np.sort(A.ravel())[5]]),
+        ("cummax", {"self": np.round(A), "dim": 1}, [np.maximum.accumulate(np.round(A), 1), last_of_largest(np.round(A))]),
+        ("cummin", {"self": -np.round(A), "dim": 1}, [-np.maximum.accumulate(np.round(A), 1), last_of_largest(np.round(A))]),
+        ("logcumsumexp", {"self": A * 50, "dim": 0}, [np.logaddexp.accumulate(A * 50, 0)]),
+        ("isin", {"elements": np.round(A), "test_elements": EDGES}, [np.isin(np.round(A), EDGES)]),
+        ("isin", {"elements": np.round(A), "test_element": 1, "invert": True}, [np.round(A) != 1]),
+        ("special_logit", {"self": np.abs(A), "eps": 0.1}, [np.log(1 / (1 / np.clip(np.abs(A), 0.1, 0.9) - 1))]),
+        ("special_log1p", {"self": np.abs(A)}, [np.log1p(np.abs(A))]),
+        ("quantile", {"self": A, "q": 0.3, "dim": 1, "keepdim": True}, [np.quantile(A, 0.3, 1, keepdims=True)]),
+        ("quantile", {"self": A, "q": np.array([0.1, 1], "float32"), "dim": 0}, [np.quantile(A, [0.1, 1], 0)]),
+        ("quantile", {"self": A, "q": 0.5}, [np.quantile(A, 0.5)]),
+        ("quantile", {"self": A, "q": 0.5, "keepdim": True}, [np.quantile(A, 0.5, keepdims=True)]),
+        ("histc", {"self": np.round(A), "bins": 3, "min": 0, "max": 2}, [np.bincount(np.abs(np.round(A)[(np.round(A) >= 0) & (A < 2.5)]).astype(int), minlength=3)]),
+        ("histc", {"self": A, "bins": 5, "min": -1.0, "max": 1.5}, [np.histogram(A, 5, (-1, 1.5))[0]]),
+        ("_grouped_mm", {"self": A, "mat2": CUBE, "offs": np.array([0, 2, 2, 3, 3])}, [np.einsum("sk,skn->sn", A, CUBE[[1, 1, 3]])]),
+        ("msort", {"self": A}, [np.sort(A, 0)]),
+        ("fmax", {"self": GAPS, "other": B}, [np.fmax(GAPS, B)]),
+        ("fmin", {"self": B, "other": GAPS}, [np.fmin(B, GAPS)]),
+        ("isneginf", {"self": np.where(A > 0, -np.inf, A).astype("float32")}, [A > 0]),
+        ("masked_scatter", {"self": A, "mask": B > 0, "source": C}, [scattered(A, B > 0, C)]),
+        ("masked_scatter", {"self": A, "mask": B[:, :1] > 0, "source": C}, [scattered(A, B[:, :1] > 0, C)]),
+        ("repeat_interleave", {"self": A, "repeats": np.array([2, 0, 1, 1]), "dim": 1}, [A.repeat([2, 0, 1, 1], 1)]),
+        ("pixel_shuffle", {"self": CUBE[:4], "upscale_factor": 2}, [CUBE[:4].reshape(2, 2, 4, 4).transpose(2, 0, 3, 1).reshape(1, 8, 8)]),
+        ("hsplit", {"self": A[0], "indices": [1]}, [A[0, :1], A[0, 1:]]),
+        ("vsplit", {"self": A, "sections": 3}, list(A[:, None])),
+        ("addmv", {"self": A[:, 0], "mat": A, "vec": C[0], "alpha": 2.0}, [A[:, 0] + 2 * (A @ C[0])]),
+        ("addbmm", {"self": CUBE[0], "batch1": CUBE, "batch2": CUBE, "beta": 0.5}, [CUBE[0] / 2 + (CUBE @ CUBE).sum(0)]),
+        ("linalg_multi_dot", {"tensors": [A, CUBE[0], C[0]]}, [A @ CUBE[0] @ C[0]]),
+        ("linalg_vecdot", {"x": A, "y": B}, [(A * B).sum(1)]),
+        ("linalg_matrix_norm", {"self": CUBE, "ord": "fro"}, [np.linalg.norm(CUBE, axis=(1, 2))]),
+        ("linalg_norm", {"self": A, "ord": 1.0, "dim": [0]}, [np.abs(A).sum(0)]),
+        ("linalg_inv", {"A": CUBE[:, :3, :3]}, [np.linalg.inv(CUBE[:, :3, :3])]),
+        ("linalg_inv", {"A": CUBE[:, :2, :2]}, [np.linalg.inv(CUBE[:, :2, :2])]),
+        ("inverse", {"self": CUBE[:, :1, :1]}, [1 / CUBE[:, :1, :1]]),
         ("kthvalue", {"self": A, "k": 3, "dim": 0}, [np.sort(A, 0)[2], np.argsort(A, 0)[2]]),
         ("bucketize", {"self": np.round(A), "boundaries": np.arange(-1, 2), "right": True}, [np.digitize(np.round(A), [-1, 0, 1])]),
         ("searchsorted", {"sorted_sequence": EDGES, "self": A}, [np.searchsorted(EDGES, A)]),
@@ -156,14 +195,9 @@ def test_a_cell_of_a_gru_and_of_an_rnn():
         ("take", {"self": A, "index": np.array([-1, 3])}, [A.ravel()[[-1, 3]]]),
         ("signbit", {"self": ZEROS}, [np.signbit(ZEROS)]),
         ("copysign", {"self": ZEROS, "other": ZEROS}, [np.copysign(ZEROS, ZEROS)]),
-        ("cummax", {"self": TIES, "dim": 1}, [np.maximum.accumulate(TIES, 1), last_extremes(TIES, np.greater_equal)]),
-        ("cummin", {"self": TIES, "dim": -1}, [np.minimum.accumulate(TIES, 1), last_extremes(TIES, np.less_equal)]),
-        ("logcumsumexp", {"self": 40 * A, "dim": 0}, [np.logaddexp.accumulate(40 * A, 0)]),
         ("lgamma", {"self": SPREAD}, [np.vectorize(math.lgamma)(SPREAD)]),
         ("digamma", {"self": SPREAD}, [slope(math.lgamma, SPREAD)]),
         ("ldexp", {"self": A, "other": np.arange(4)}, [np.ldexp(A, np.arange(4))]),
-        ("isin", {"elements": TIES, "test_elements": np.array([1, 2], "float32")}, [np.isin(TIES, [1, 2])]),
-        ("msort", {"self": A}, [np.sort(A, 0)]),
         ("special_expm1", {"self": A}, [np.expm1(A)]),
         ("ger", {"self": A[0], "vec2": B[0]}, [np.outer(A[0], B[0])]),
         ("linalg_det", {"A": CUBE}, [np.linalg.det(CUBE)]),
@@ -181,10 +215,25 @@ def test_a_cell_of_a_gru_and_of_an_rnn():
 )  # fmt: skip
 def test_composed_operators(name, given, wanted):
     x = next(iter(given.values()))
-    found = computed(name, x, **given)
+    found = computed(name, x[0] if isinstance(x, list) else x, **given)
     assert [part.shape for part in found] == [np.shape(part) for part in wanted]
     for part, expected in zip(found, wanted, strict=True):
         np.testing.assert_allclose(part, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("values", [C, C[0], C[:1, :1]], ids=["rows", "one row", "one number"])
+def test_rows_where_a_computed_mask_is_true(values):
+    x = np.where(np.arange(4) == 0, B[:, :1], A).astype("float32")
+    x[1, 0] = -1
+
+    def _is_positive(var: relax.Var) -> relax.Expr:
+        first = relax.op.strided_slice(var, [1], [0], [1])
+        return relax.op.greater(relax.op.reshape(first, (3,)), relax.const(0.0))
+
+    wanted, mask = x.copy(), x[:, 0] > 0
+    wanted[mask] = values[: mask.sum()] if len(values) == 3 else values
+    found = computed("index_put", x, self=x, indices=[_is_positive], values=values)
+    np.testing.assert_array_equal(found[0], wanted)
 
 
 @pytest.mark.parametrize("quarters", [-1, 0, 1, 2])
@@ -305,3 +354,18 @@ def test_matrices_that_cannot_be_inverted_here_are_refused():
         computed("linalg_det", A, A=A)
     with pytest.raises(NotImplementedError, match="a norm of matrices of order nuc"):
         computed("linalg_matrix_norm", A, self=A, ord="nuc")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"),
+    [
+        ("tril_indices", {"row": 3, "col": 4, "offset": -1}, np.tril_indices(3, -1, 4)),
+        ("triu_indices", {"row": 3, "col": 4, "offset": 1}, np.triu_indices(3, 1, 4)),
+        ("bartlett_window", {"window_length": 6, "periodic": False}, np.bartlett(6)),
+        ("blackman_window", {"window_length": 6}, np.blackman(7)[:-1]),
+        ("kaiser_window", {"window_length": 6, "beta": 5.0}, np.kaiser(7, 5)[:-1]),
+    ],
+)
+def test_constants(name, given, wanted):
+    (found,) = computed(name, A, **given)
+    np.testing.assert_allclose(found, np.stack(wanted), rtol=1e-5, atol=1e-6)

@@ -33,6 +33,7 @@ from relay_int8.frontend.onnx.rewrites.dynamic_biases import restore_biases
 from relay_int8.frontend.onnx.rewrites.fixed_inputs import fix_inputs
 from relay_int8.frontend.onnx.rewrites.functions import expand_functions
 from relay_int8.frontend.onnx.rewrites.local_functions import inline_functions
+from relay_int8.frontend.onnx.rewrites.masked_writes import find_masked_writes
 from relay_int8.frontend.onnx.rewrites.node_order import in_order
 from relay_int8.frontend.onnx.rewrites.restore_weights import RestoreWeights
 from relay_int8.frontend.onnx.rewrites.small_integers import unpack_integers
@@ -107,7 +108,7 @@ def import_onnx(
     missing = unsupported_nodes(model.graph)
     reads = computed_operands(model.graph, missing)
     refuse_operators(missing, reads=reads, reasons=reasons(missing))
-    model = to_plain_opset(model)
+    model = drop_unused(find_masked_writes(to_plain_opset(model)))
     importer = NamedImporter(shapes, opset=opset_of(model))
     try:
         mod = importer.run(model.graph)

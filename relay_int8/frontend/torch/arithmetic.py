@@ -178,14 +178,32 @@ def _above_zero(step: TorchStep) -> Result:
     return relax.op.where(is_zero, at_zero, above)
 
 
-def _log_add_exp(step: TorchStep) -> Result:
-    """``log(exp(a) + exp(b))``, the greater taken out of the sum."""
-    a, b = promoted(step, "self", "other")
+def _of_numbers(pick: Binary) -> Converter:
+    """Return the greater or lesser of two numbers, and the other one for NaN."""
+
+    def _convert(step: TorchStep) -> Result:
+        a, b = promoted(step, "self", "other")
+        extreme = step.emit("extreme", pick(a, b))
+        if not dtype(a).startswith("float"):
+            return extreme
+        missing = [step.emit("missing", relax.op.isnan(x)) for x in (a, b)]
+        found = step.emit("found", relax.op.where(missing[1], a, extreme))
+        return relax.op.where(missing[0], b, found)
+
+    return _convert
+
+
+def log_of_sum(step: TorchStep, a: relax.Expr, b: relax.Expr) -> relax.Expr:
+    """Return ``log(exp(a) + exp(b))``, the greater taken out of the sum."""
     top = step.emit("top", relax.op.maximum(a, b))
     apart = step.emit("apart", relax.op.abs(step.emit("between", relax.op.subtract(a, b))))
     small = step.emit("small", relax.op.exp(step.emit("below", relax.op.negative(apart))))
     grown = step.emit("grown", relax.op.add(small, relax.const(1.0, dtype(a))))
     return relax.op.add(top, step.emit("log", relax.op.log(grown)))
+
+
+def _log_add_exp(step: TorchStep) -> Result:
+    return log_of_sum(step, *promoted(step, "self", "other"))
 
 
 def _sine_quotient(step: TorchStep) -> Result:
@@ -258,6 +276,8 @@ ARITHMETIC: dict[str, Converter] = {
     "feature_dropout": _dropout,
     "floor": unary(relax.op.floor),
     "floor_divide": _floor_divide,
+    "fmax": _of_numbers(relax.op.maximum),
+    "fmin": _of_numbers(relax.op.minimum),
     "fmod": binary(relax.op.mod),
     "frac": lambda step: relax.op.subtract(step.x, step.emit("trunc", relax.op.trunc(step.x))),
     "heaviside": _above_zero,
@@ -275,6 +295,7 @@ ARITHMETIC: dict[str, Converter] = {
     "nan_to_num": _without_nan,
     "neg": unary(relax.op.negative),
     "outer": _outer,
+    "positive": _same,
     "pow": _power,
     "rad2deg": _scaled(180 / math.pi),
     "reciprocal": lambda step: relax.op.divide(step.number(1.0), step.x),

@@ -7,6 +7,7 @@ from relay_int8.frontend.torch.arithmetic import ARITHMETIC
 from relay_int8.frontend.torch.attention import ATTENTION
 from relay_int8.frontend.torch.bags import BAGS
 from relay_int8.frontend.torch.creation import CREATION
+from relay_int8.frontend.torch.cumulative import CUMULATIVE
 from relay_int8.frontend.torch.deformable import DEFORMABLE
 from relay_int8.frontend.torch.diagonals import DIAGONALS
 from relay_int8.frontend.torch.extents import EXTENTS
@@ -15,7 +16,7 @@ from relay_int8.frontend.torch.images import IMAGES
 from relay_int8.frontend.torch.indexing import INDEXING
 from relay_int8.frontend.torch.layers import LAYERS
 from relay_int8.frontend.torch.logic import LOGIC
-from relay_int8.frontend.torch.matrices import MATRICES
+from relay_int8.frontend.torch.matrices import GROUPED, MATRICES
 from relay_int8.frontend.torch.movement import MOVES
 from relay_int8.frontend.torch.norms import NORMS
 from relay_int8.frontend.torch.parts import PARTS
@@ -24,7 +25,6 @@ from relay_int8.frontend.torch.quantized import QUANTIZED
 from relay_int8.frontend.torch.recurrent import RECURRENT
 from relay_int8.frontend.torch.reductions import REDUCTIONS
 from relay_int8.frontend.torch.rolls import ROLLS
-from relay_int8.frontend.torch.running import RUNNING
 from relay_int8.frontend.torch.sampling import SAMPLING
 from relay_int8.frontend.torch.scattering import SCATTERING
 from relay_int8.frontend.torch.sorting import SORTING
@@ -41,6 +41,7 @@ OPERATORS = (
     | ARITHMETIC
     | ACTIVATIONS
     | REDUCTIONS
+    | CUMULATIVE
     | LOGIC
     | CREATION
     | INDEXING
@@ -48,7 +49,6 @@ OPERATORS = (
     | ROLLS
     | BAGS
     | SCATTERING
-    | RUNNING
     | SORTING
     | MATRICES
     | GAMMA
@@ -71,24 +71,22 @@ SYNONYMS = {
     "greater_equal": "ge",
     "less": "lt",
     "less_equal": "le",
+    "linalg_matmul": "matmul",
     "multiply": "mul",
     "negative": "neg",
     "not_equal": "ne",
-    "positive": "alias",
     "row_stack": "vstack",
     "sgn": "sign",
-    "special_digamma": "digamma",
-    "special_exp2": "exp2",
-    "special_expm1": "expm1",
-    "special_erf": "erf",
+    **{
+        f"special_{name}": name
+        for name in (
+            *("digamma", "erf", "exp2", "expm1", "log1p", "log_softmax", "logit", "logsumexp"),
+            *("round", "sinc", "softmax", "xlogy"),
+        )
+    },
     "special_expit": "sigmoid",
     "special_gammaln": "lgamma",
-    "special_log1p": "log1p",
-    "special_log_softmax": "log_softmax",
-    "special_logit": "logit",
     "special_psi": "digamma",
-    "special_sinc": "sinc",
-    "special_softmax": "softmax",
     "subtract": "sub",
     "true_divide": "div",
 }
@@ -98,6 +96,7 @@ CONVERTERS: dict[str, Converter] = (
     | {f"aten.{name}": OPERATORS[other] for name, other in SYNONYMS.items()}
     | DEFORMABLE
     | EXTENTS
+    | GROUPED
     | QUANTIZED
 )
 CHECKS = (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.folding import MOST_ELEMENTS
-from relay_int8.frontend.torch.file import DTYPES
+from relay_int8.frontend.torch.file import DTYPES, Array
 from relay_int8.frontend.torch.promotion import NUMBERS
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import constant, dtype, shape
@@ -135,13 +135,44 @@ def _fill(step: TorchStep) -> Result:
 def _window(offset: float) -> Converter:
     """Write ``offset - (1 - offset) * cos`` of a turn, which begins anew behind a periodic one."""
 
+    def _values(step: TorchStep, part: Array) -> Array:
+        a = step.real("alpha", offset)
+        return a - step.real("beta", 1 - a) * np.cos(2 * np.pi * part)
+
+    return _of_turn(_values)
+
+
+def _of_turn(values: Callable[[TorchStep, Array], Array]) -> Converter:
+    """Write a window: values of parts 0 to 1 of a turn, which has no end if it is periodic."""
+
     def _convert(step: TorchStep) -> Result:
         size = step.integer("window_length")
         turn = size if step.flag("periodic", True) else max(size - 1, 1)
-        a = step.real("alpha", offset)
-        b = step.real("beta", 1 - a)
-        values = a - b * np.cos(2 * np.pi * np.arange(size) / turn)
-        return relax.const(values.astype(np.float32) if size > 1 else np.ones(size, "float32"))
+        found = values(step, np.arange(size) / turn)
+        return relax.const(found.astype(np.float32) if size > 1 else np.ones(size, "float32"))
+
+    return _convert
+
+
+def _blackman(step: TorchStep, part: Array) -> Array:
+    return 0.42 - 0.5 * np.cos(2 * np.pi * part) + 0.08 * np.cos(4 * np.pi * part)
+
+
+def _kaiser(step: TorchStep, part: Array) -> Array:
+    beta = step.real("beta", 12.0)
+    return np.asarray(np.i0(beta * np.sqrt(np.maximum(1 - (2 * part - 1) ** 2, 0))) / np.i0(beta))
+
+
+def _triangle_indices(find: Callable[[int, int, int], tuple[Array, Array]]) -> Converter:
+    """Return rows and columns of the elements of a triangle."""
+
+    def _convert(step: TorchStep) -> Result:
+        rows, columns = step.integer("row"), step.integer("col")
+        if min(rows, columns) < 1 or rows * columns > MOST_ELEMENTS:
+            raise NotImplementedError(f"a matrix of {rows} x {columns}")
+        places = np.stack(find(rows, step.integer("offset", 0), columns))
+        kind = element_type(step, "int64")
+        return relax.const(places.astype(kind), kind)
 
     return _convert
 
@@ -149,6 +180,8 @@ def _window(offset: float) -> Converter:
 # Values of a tensor that torch leaves undefined are zero here.
 CREATION: dict[str, Converter] = {
     "arange": _arange,
+    "bartlett_window": _of_turn(lambda _, part: 1 - np.abs(2 * part - 1)),
+    "blackman_window": _of_turn(_blackman),
     "empty": _of_size(0),
     "eye": _identity,
     "empty_like": _like(0),
@@ -157,6 +190,7 @@ CREATION: dict[str, Converter] = {
     "full_like": _like(),
     "hamming_window": _window(0.54),
     "hann_window": _window(0.5),
+    "kaiser_window": _of_turn(_kaiser),
     "linspace": _line,
     "new_empty": _of_size(0),
     "new_full": _of_size(),
@@ -166,6 +200,8 @@ CREATION: dict[str, Converter] = {
     "ones": _of_size(1),
     "ones_like": _like(1),
     "scalar_tensor": _scalar_tensor,
+    "tril_indices": _triangle_indices(np.tril_indices),
+    "triu_indices": _triangle_indices(np.triu_indices),
     "zero": _like(0),
     "zeros": _of_size(0),
     "zeros_like": _like(0),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -129,7 +130,7 @@ def _expect_ratio(
             raise NotImplementedError(f"{name} {step.real(name)} from {size} to {wanted}")
 
 
-def _pixel_shuffle(step: TorchStep) -> Result:
+def _pixel_shuffle(step: TorchStep) -> relax.Expr:
     """Turn each ``r * r`` channels into pixels."""
     r = step.integer("upscale_factor")
     height, width = _image(step)
@@ -142,7 +143,7 @@ def _pixel_shuffle(step: TorchStep) -> Result:
     return relax.op.reshape(turned, (batch, channels // r**2, height * r, width * r))
 
 
-def _pixel_unshuffle(step: TorchStep) -> Result:
+def _pixel_unshuffle(step: TorchStep) -> relax.Expr:
     """Turn each ``r * r`` pixels into channels."""
     r = step.integer("downscale_factor")
     height, width = _image(step)
@@ -153,6 +154,22 @@ def _pixel_unshuffle(step: TorchStep) -> Result:
     apart = step.emit("apart", relax.op.reshape(step.x, inner))
     turned = step.emit("turned", relax.op.permute_dims(apart, [0, 1, 3, 5, 2, 4]))
     return relax.op.reshape(turned, (batch, channels * r**2, height // r, width // r))
+
+
+def _any_batch(convert: Callable[[TorchStep], relax.Expr]) -> Converter:
+    """Let an operator of a batch of images take one image, or a batch of batches."""
+
+    def _convert(step: TorchStep) -> Result:
+        if step.rank == 4 or step.rank < 3:
+            return convert(step)
+        lead, image = shape(step.x)[:-3], shape(step.x)[-3:]
+        batch = step.emit("batch", relax.op.reshape(step.x, (math.prod(lead), *image)))
+        whole = step.emit(
+            "whole", convert(replace(step, arguments={**step.arguments, "self": batch}))
+        )
+        return relax.op.reshape(whole, (*lead, *shape(whole)[1:]))
+
+    return _convert
 
 
 def _channel_shuffle(step: TorchStep) -> Result:
@@ -218,8 +235,8 @@ IMAGES: dict[str, Converter] = {
     "channel_shuffle": _channel_shuffle,
     "col2im": _from_blocks,
     "im2col": _to_blocks,
-    "pixel_shuffle": _pixel_shuffle,
-    "pixel_unshuffle": _pixel_unshuffle,
+    "pixel_shuffle": _any_batch(_pixel_shuffle),
+    "pixel_unshuffle": _any_batch(_pixel_unshuffle),
     "_upsample_bicubic2d_aa": _without_aliases("cubic"),
     "_upsample_bilinear2d_aa": _without_aliases("linear"),
     "_upsample_nearest_exact1d": _resize("nearest_neighbor", 1, exact=True),

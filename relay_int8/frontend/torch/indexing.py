@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.masked_writes import rows_written_where, written_where
 from relay_int8.frontend.neighbours import sliced_neighbours
 from relay_int8.frontend.overwriting import overwritten
 from relay_int8.frontend.torch.file import Array
@@ -195,14 +196,22 @@ def _is_computed_mask(given: object) -> bool:
 
 
 def _masked_put(step: TorchStep, mask: relax.Expr, value: relax.Expr) -> Result:
-    """Write one value wherever a mask is true, which is a choice."""
-    if math.prod(shape(value)) != 1 or step.flag("accumulate", False):
+    """Write one row, or one value, wherever a mask is true, or rows in their order."""
+    if step.flag("accumulate", False):
         raise NotImplementedError(
-            "which values it writes depends on a mask of the input: write it with torch.where"
+            "which values it adds depends on a mask of the input: write it with torch.where"
         )
-    dims = (*shape(mask), *[1] * (step.rank - len(shape(mask))))
-    mask = step.emit("mask", relax.op.reshape(mask, dims))
-    return relax.op.where(mask, step.emit("value", relax.op.reshape(value, ())), step.x)
+    rest = step.rank - len(shape(mask))
+    mask = step.emit("apart", relax.op.reshape(mask, (*shape(mask), *[1] * rest)))
+    mask = step.emit("mask", relax.op.broadcast_to(mask, shape(step.x)))
+    return rows_written_where(step.emit, step.x, mask, value, rest)
+
+
+def _masked_scatter(step: TorchStep) -> Result:
+    """Write the elements of ``source``, in their order, wherever a mask is true."""
+    mask = step.emit("mask", relax.op.broadcast_to(step.tensor("mask"), shape(step.x)))
+    source = as_type(step, step.tensor("source"), dtype(step.x))
+    return written_where(step.emit, step.x, mask, source)
 
 
 def _written(
@@ -259,6 +268,7 @@ INDEXING: dict[str, Converter] = {
     "index": _index,
     "index_put": _index_put,
     "index_select": _index_select,
+    "masked_scatter": _masked_scatter,
     "nonzero": _nonzero,
     "select_scatter": _select_scatter,
     "slice_scatter": _slice_scatter,

@@ -109,6 +109,17 @@ def _baddbmm(step: TorchStep) -> Result:
     return _added(step, relax.op.matmul(step.tensor("batch1"), step.tensor("batch2")))
 
 
+def _add_vector(step: TorchStep) -> Result:
+    """``beta * self + alpha * mat @ vec``."""
+    return _added(step, relax.op.matmul(step.tensor("mat"), step.tensor("vec")))
+
+
+def _add_total(step: TorchStep) -> Result:
+    """``beta * self + alpha * (batch1 @ batch2)``, summed over the batch."""
+    product = relax.op.matmul(step.tensor("batch1"), step.tensor("batch2"))
+    return _added(step, relax.op.sum(step.emit("products", product), [0]))
+
+
 def _added(step: TorchStep, product: relax.Expr) -> Result:
     """``beta * self + alpha * product``; a beta of zero leaves out even NaN."""
     y = step.emit("matmul", product)
@@ -195,7 +206,9 @@ def _glu(step: TorchStep) -> Result:
 
 
 LAYERS: dict[str, Converter] = {
+    "addbmm": _add_total,
     "addmm": _addmm,
+    "addmv": _add_vector,
     "addr": _add_outer,
     "baddbmm": _baddbmm,
     "bmm": _matmul,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from tvm import relax
@@ -119,6 +120,23 @@ def _is_close(step: TorchStep) -> Result:
     return relax.op.logical_or(near, step.emit("same", relax.op.equal(a, b)))
 
 
+def _is_among(step: TorchStep) -> Result:
+    """Whether elements are equal to one of others."""
+    names = (
+        "elements" if "elements" in step.arguments else "element",
+        "test_elements" if "test_elements" in step.arguments else "test_element",
+    )
+    elements, others = promoted(step, *names)
+    each = step.emit("each", relax.op.expand_dims(elements, -1))
+    row = step.emit("row", relax.op.reshape(others, (-1,)))
+    equal = step.emit("equal", relax.op.equal(each, row))
+    found = _some(relax.op.max)(replace(step, arguments={"self": equal, "dim": [-1]}))
+    assert isinstance(found, relax.Expr)
+    if not step.flag("invert", False):
+        return found
+    return relax.op.logical_not(step.emit("found", found))
+
+
 LOGIC: dict[str, Converter] = {
     "__and__": _bits(relax.op.logical_and, relax.op.bitwise_and),
     "__or__": _bits(relax.op.logical_or, relax.op.bitwise_or),
@@ -134,7 +152,10 @@ LOGIC: dict[str, Converter] = {
     "gt": _compare(relax.op.greater),
     "isfinite": _is_finite,
     "isclose": _is_close,
+    "isin": _is_among,
     "isinf": _is(np.inf),
+    "isneginf": lambda step: relax.op.equal(step.x, step.number(-np.inf)),
+    "isposinf": lambda step: relax.op.equal(step.x, step.number(np.inf)),
     "isnan": _is(np.nan),
     "le": _compare(relax.op.less_equal),
     "logical_and": _combine(relax.op.logical_and),

@@ -1,4 +1,4 @@
-"""PyTorch operators of linear algebra, of matrices of up to four rows, and norms of any matrix."""
+"""PyTorch operators of linear algebra: small matrices, norms, products of several and of groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvm import relax
 from relay_int8.frontend.small_matrices import determinant, inverse
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.frontend.torch.vector_norms import vector_norm
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import dtype, shape
 
 
 def _matrix(step: TorchStep) -> relax.Expr:
@@ -104,29 +104,61 @@ def _of_matrices(step: TorchStep, order: object, axes: Sequence[int], kept: bool
     return extreme if kept else relax.op.squeeze(step.emit("norm", extreme), list(axes))
 
 
-def _triangle_indices(step: TorchStep) -> Result:
-    """Return rows and columns of a triangle of a matrix, which no tensor goes into."""
-    rows, columns, offset = step.integer("row"), step.integer("col"), step.integer("offset", 0)
-    find = np.tril_indices if step.operator.endswith("tril_indices") else np.triu_indices
-    return relax.const(np.stack(find(rows, offset, columns)).astype("int64"))
+def _products(step: TorchStep) -> Result:
+    """Multiply matrices in their order; the first and the last may be vectors."""
+    first, *rest = step.tensors("tensors" if "tensors" in step.arguments else "matrices")
+    for factor in rest:
+        first = step.emit("product", relax.op.matmul(first, factor))
+    return first
+
+
+def _vector_products(step: TorchStep) -> Result:
+    """Sum the products of two tensors along an axis."""
+    product = step.emit("product", relax.op.multiply(step.tensor("x"), step.tensor("y")))
+    return relax.op.sum(product, [axis_of(step.integer("dim", -1), len(shape(product)))])
+
+
+def _grouped_products(step: TorchStep) -> Result:
+    """Multiply each row by the matrix of its group; ``offs`` says behind which row groups end.
+
+    Rows behind the last group, which torch leaves as they are, are multiplied by its matrix.
+    """
+    x = step.tensor("input" if "input" in step.arguments else "self")
+    w = step.tensor("weight" if "weight" in step.arguments else "mat2")
+    ends = step.tensor("offs")
+    if len(shape(x)) != 2 or len(shape(w)) != 3 or step.arguments.get("bias") is not None:
+        raise NotImplementedError(f"groups of {list(shape(x))} by {list(shape(w))}, or with a bias")
+    rows = relax.const(np.arange(shape(x)[0])[:, None], dtype(ends))
+    passed = step.emit("passed", relax.op.greater_equal(rows, ends))
+    counted = step.emit("counted", relax.op.astype(passed, "int64"))
+    group = step.emit("group", relax.op.sum(counted, [1]))
+    matrices = step.emit("matrices", relax.op.take(w, group, 0, mode="clip"))
+    row = step.emit("row", relax.op.expand_dims(x, 1))
+    product = step.emit("product", relax.op.matmul(row, matrices))
+    return relax.op.reshape(product, (shape(x)[0], shape(w)[2]))
 
 
 MATRICES: dict[str, Converter] = {
+    "_grouped_mm": _grouped_products,
     "_linalg_det": _first_of(_det),
     "_linalg_slogdet": _sign_and_log,
     "_linalg_solve_ex": _first_of(_solve),
+    "chain_matmul": _products,
     "det": _det,
     "inverse": _inverse,
     "linalg_det": _det,
     "linalg_inv": _inverse,
     "linalg_inv_ex": _first_of(_inverse),
     "linalg_matrix_norm": _matrix_norm,
+    "linalg_multi_dot": _products,
     "linalg_norm": _norm,
     "linalg_slogdet": _sign_and_log,
     "linalg_solve": _solve,
     "linalg_solve_ex": _first_of(_solve),
+    "linalg_vecdot": _vector_products,
     "logdet": _log_det,
     "slogdet": _sign_and_log,
-    "tril_indices": _triangle_indices,
-    "triu_indices": _triangle_indices,
 }
+"""Operators of the namespace aten."""
+GROUPED: dict[str, Converter] = {"transformers.grouped_mm_fallback": _grouped_products}
+"""What HuggingFace's transformers multiply experts by on CPUs."""

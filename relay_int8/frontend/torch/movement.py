@@ -10,7 +10,7 @@ from tvm import relax
 from relay_int8.frontend.cropping import cropped
 from relay_int8.frontend.torch.creation import filled
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
-from relay_int8.graph.dataflow import dtype, shape
+from relay_int8.graph.dataflow import constant, dtype, shape
 
 MODES = ("circular", "constant", "reflect", "replicate")
 """What a pad writes, in PyTorch's words and in Relax's."""
@@ -89,11 +89,19 @@ def _move_axis(step: TorchStep) -> Result:
 
 
 def _repeat_each(step: TorchStep) -> Result:
-    """Repeat each element along an axis as often as one number says."""
+    """Repeat each element along an axis as often as one number, or one for each, says."""
     count = step.arguments.get("repeats")
+    counts = constant(count) if isinstance(count, relax.Expr) else None
+    if counts is not None and counts.ndim == 1 and step.arguments.get("dim") is not None:
+        places = np.repeat(np.arange(len(counts)), counts)
+        if len(counts) == shape(step.x)[step.axis("dim")] and places.size:
+            return relax.op.take(
+                step.x, relax.const(places, "int64"), step.axis("dim"), mode="clip"
+            )
     if type(count) is not int or count < 1 or step.arguments.get("dim") is None:
         raise NotImplementedError(
-            f"it repeats elements by {count}; one number and an axis are read"
+            "it repeats elements by numbers that are computed, or without an axis; one number or "
+            "constant ones, and an axis, are read"
         )
     axis, dims = step.axis("dim"), list(shape(step.x))
     apart = step.emit("apart", relax.op.expand_dims(step.x, axis + 1))

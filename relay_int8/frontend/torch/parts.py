@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 from tvm import relax
 
@@ -119,6 +120,16 @@ def _tensor_split(step: TorchStep) -> Result:
     return _parts(step, [size // count + (part < size % count) for part in range(count)], axis)
 
 
+def _split_along(axis: int) -> Converter:
+    """Split along a given axis; hsplit splits vectors along theirs."""
+
+    def _convert(step: TorchStep) -> Result:
+        along = {"dim": min(axis, step.rank - 1)}
+        return _tensor_split(replace(step, arguments={**step.arguments, **along}))
+
+    return _convert
+
+
 def _unbind(step: TorchStep) -> Result:
     axis, dims = step.axis("dim", 0), list(shape(step.x))
     parts = _parts(step, _equal_parts(dims[axis], 1), axis)
@@ -158,6 +169,8 @@ PARTS: dict[str, Converter] = {
     "chunk": _chunk,
     "column_stack": _columns,
     "concat": _concat,
+    "dsplit": _split_along(2),
+    "hsplit": _split_along(1),
     "hstack": _joined(axis=1, least=1),
     "narrow": _narrow,
     "select": _select,
@@ -167,6 +180,7 @@ PARTS: dict[str, Converter] = {
     "stack": _stack,
     "tensor_split": _tensor_split,
     "unbind": _unbind,
+    "vsplit": _split_along(0),
     "vstack": _joined(axis=0, least=2),
 }
 """Operators of the namespace aten."""

@@ -10,6 +10,7 @@ from typing import Any
 from tvm import relax
 
 from relay_int8.frontend.torch.arithmetic import Binary, binary
+from relay_int8.frontend.torch.cumulative import counting
 from relay_int8.frontend.torch.logic import truth
 from relay_int8.frontend.torch.promotion import as_type, promoted
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
@@ -171,7 +172,7 @@ def _distance(step: TorchStep) -> Result:
 
 def _total(step: TorchStep) -> Result:
     """Sum along axes; integers and truth values are counted in int64."""
-    return _reduce(relax.op.sum)(_counting(step))
+    return _reduce(relax.op.sum)(counting(step))
 
 
 def _difference(step: TorchStep) -> Result:
@@ -190,20 +191,6 @@ def _difference(step: TorchStep) -> Result:
     return x
 
 
-def _cumulative(op: Callable[[relax.Expr, int], relax.Expr]) -> Converter:
-    def _convert(step: TorchStep) -> Result:
-        counting = _counting(step)
-        return op(counting.x, counting.axis("dim"))
-
-    return _convert
-
-
-def _counting(step: TorchStep) -> TorchStep:
-    if dtype(step.x).startswith("float"):
-        return step
-    return replace(step, arguments={**step.arguments, "self": as_type(step, step.x, "int64")})
-
-
 REDUCTIONS: dict[str, Converter] = {
     "_log_softmax": _along(relax.op.nn.log_softmax),
     "_softmax": _along(relax.op.nn.softmax),
@@ -214,8 +201,6 @@ REDUCTIONS: dict[str, Converter] = {
     "argmin": _index_of(relax.op.argmin),
     "count_nonzero": _count,
     "cosine_similarity": _cosine,
-    "cumprod": _cumulative(relax.op.cumprod),
-    "cumsum": _cumulative(relax.op.cumsum),
     "diff": _difference,
     "l1_loss": _loss(relax.op.abs),
     "linalg_vector_norm": _vector_norm,

@@ -14,7 +14,7 @@ from relay_int8.frontend.torch.promotion import as_type, promoted
 from relay_int8.frontend.torch.sorting import ordered
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.frontend.torch.vector_norms import vector_norm
-from relay_int8.graph.dataflow import dtype, shape
+from relay_int8.graph.dataflow import constant, dtype, shape
 
 
 def _erfc(step: TorchStep) -> Result:
@@ -200,17 +200,6 @@ def _bilinear(step: TorchStep) -> Result:
     return y if bias is None else relax.op.add(step.emit("outputs", y), bias)
 
 
-def _is_in(step: TorchStep) -> Result:
-    """Whether each element is one of some values."""
-    x, values = promoted(step, "elements", "test_elements")
-    listed = step.emit("listed", relax.op.reshape(values, (-1,)))
-    each = step.emit("each", relax.op.expand_dims(x, -1))
-    alike = as_type(step, step.emit("alike", relax.op.equal(each, listed)), "int32")
-    found = step.emit("found", relax.op.max(alike, [-1]))
-    wanted = 0 if step.flag("invert", False) else 1
-    return relax.op.equal(found, relax.const(wanted, "int32"))
-
-
 def _shifted_exponent(step: TorchStep) -> Result:
     """``x * 2 ** other``."""
     x, other = promoted(step, "self", "other", least="float32")
@@ -224,6 +213,65 @@ def _random_slope(step: TorchStep) -> Result:
         raise ValueError("it is in training mode: call model.eval() before the export")
     slope = (step.real("lower", 1 / 8) + step.real("upper", 1 / 3)) / 2
     return relax.op.nn.leakyrelu(step.x, slope)
+
+
+def _histogram(step: TorchStep) -> Result:
+    """Count the elements in each of as many bins, all of one width; those outside in none."""
+    count, least, most = step.integer("bins", 100), step.real("min", 0.0), step.real("max", 0.0)
+    if not least < most or count < 1:
+        raise NotImplementedError(
+            f"{count} bins from {least} to {most}; bounds are read, not found"
+        )
+    x = as_type(step, step.x, "float32")
+    column = step.emit("column", relax.op.reshape(x, (math.prod(shape(x)), 1)))
+    edges = np.linspace(least, most, count + 1).astype("float32")
+    above = relax.op.greater_equal(column, relax.const(edges[:-1]))
+    # The last bin has its upper bound too.
+    ends = relax.const(np.append(edges[1:-1], np.nextafter(edges[-1], np.float32(np.inf))))
+    below = relax.op.less(column, ends)
+    inside = relax.op.logical_and(step.emit("above", above), step.emit("below", below))
+    hits = as_type(step, step.emit("inside", inside), dtype(step.x))
+    return relax.op.sum(hits, [0])
+
+
+def _quantile(step: TorchStep) -> Result:
+    """Interpolate between elements in order; several quantiles stand along a new first axis."""
+    q = step.arguments.get("q")
+    parts = constant(q) if isinstance(q, relax.Expr) else np.asarray(q)
+    method = step.text("interpolation", "linear")
+    if parts is None or method != "linear" or parts.ndim > 1:
+        raise NotImplementedError(
+            f"computed quantiles, or {method} ones; constant linear ones are read"
+        )
+    kept = list(shape(step.x))
+    if step.arguments.get("dim") is None:
+        flat = step.emit("flat", relax.op.reshape(step.x, (math.prod(kept),)))
+        step, axis, kept = (
+            replace(step, arguments={**step.arguments, "self": flat}),
+            0,
+            [1] * len(kept),
+        )
+    else:
+        axis = step.axis("dim")
+        kept[axis] = 1
+    size = shape(step.x)[axis]
+    values = step.emit("values", ordered(step, size, axis, descending=False)[0])
+    places = parts.reshape(-1).astype("float64") * (size - 1)
+    below, above = (
+        step.emit("near", taken(step, values, relax.const(near.astype("int64"), "int64"), axis))
+        for near in (np.floor(places), np.ceil(places))
+    )
+    view = [-1 if i == axis else 1 for i in range(step.rank)]
+    weights = relax.const((places - np.floor(places)).reshape(view).astype("float32"))
+    way = step.emit("way", relax.op.subtract(above, below))
+    y = step.emit(
+        "between", relax.op.add(below, step.emit("part", relax.op.multiply(way, weights)))
+    )
+    order = [axis, *(i for i in range(step.rank) if i != axis)]
+    if not step.flag("keepdim", False):
+        kept = [shape(step.x)[i] for i in order[1:]]
+    front = step.emit("front", relax.op.permute_dims(y, order))
+    return relax.op.reshape(front, [*parts.shape, *kept])
 
 
 def _middle(step: TorchStep, size: int) -> int:
@@ -245,8 +293,8 @@ SPECIAL: dict[str, Converter] = {
     "dist": _distance,
     "erfc": _erfc,
     "float_power": _float_power,
+    "histc": _histogram,
     "hypot": _hypotenuse,
-    "isin": _is_in,
     "kron": _kronecker,
     "kthvalue": _in_order(_kth),
     "ldexp": _shifted_exponent,
@@ -254,6 +302,7 @@ SPECIAL: dict[str, Converter] = {
     "median": _in_order(_middle),
     "nanmean": _without_nan(mean=True),
     "nansum": _without_nan(mean=False),
+    "quantile": _quantile,
     "round": _rounded,
     "rrelu": _random_slope,
     "searchsorted": _bucket("self", "sorted_sequence"),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
+from relay_int8.frontend.masked_writes import rows_written_where, written_where
 from relay_int8.frontend.neighbours import sliced_neighbours
 from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
 from relay_int8.frontend.overwriting import box_overwritten
@@ -171,12 +172,31 @@ def _valid(indices: Array, extents: Array) -> Array:
     return np.where(indices < 0, indices + extents, indices).astype(indices.dtype)
 
 
+def masked_scatter(
+    bb: relax.BlockBuilder, inputs: list[Any], _attributes: dict[str, Any]
+) -> relax.Expr:
+    """Write where a mask is true, as ``rewrites.masked_writes`` finds it."""
+    x, mask, source, *dims = inputs
+    if shape(mask) != shape(x):
+        raise NotImplementedError(f"a mask of {shape(mask)} says where it writes to {shape(x)}")
+    if dtype(mask) != "bool":
+        mask = bb.emit(relax.op.not_equal(mask, relax.const(0, dtype(mask))))
+
+    def _emit(_: str, value: relax.Expr) -> relax.Expr:
+        return bb.emit(value)
+
+    if not dims:
+        return written_where(_emit, x, mask, source)
+    return rows_written_where(_emit, x, mask, source, len(known_integers(dims[0], "its rows are")))
+
+
 INDEX_CONVERTERS: dict[
     str, Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
 ] = {
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
+    "MaskedScatter": masked_scatter,
     "OneHot": one_hot,
     "ReverseSequence": reverse_sequence,
     "Scatter": scatter_elements,

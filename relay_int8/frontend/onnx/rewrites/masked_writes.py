@@ -1,0 +1,117 @@
+"""Elements that a computed mask says where to write, as one node of a known shape.
+
+    Before:  y = ScatterND(x, Transpose(NonZero(mask)), Slice(source, 0, count))
+    After:   y = MaskedScatter(x, mask, source)
+
+    Before:  y = ScatterND(x, Transpose(NonZero(mask)), Reshape(Expand(rows, Concat(count, dims))))
+    After:   y = MaskedScatter(x, mask, rows, dims)
+
+PyTorch writes ``masked_scatter`` as the first, ``x[mask] = rows`` as the second: so language models
+put tokens of images among those of a text. ``count`` is how many elements, or rows, of the mask are
+true.
+"""
+
+from __future__ import annotations
+
+import math
+
+import onnx
+from onnx import numpy_helper
+
+MASKED = "MaskedScatter"
+SAME_COUNT = {
+    "Cast",
+    "Expand",
+    "Gather",
+    "ReduceSum",
+    "Reshape",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+}
+"""Between a mask, or its indices, and the number of true values."""
+
+
+def find_masked_writes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return ``model`` with such writes as one node each; itself where there are none."""
+    producers = {name: node for node in model.graph.node for name in node.output}
+    zeros = _zeros(model.graph)
+    nodes = [_masked_write(node, producers, zeros) or node for node in model.graph.node]
+    if all(new is old for new, old in zip(nodes, model.graph.node, strict=True)):
+        return model
+    rewritten = onnx.ModelProto()
+    rewritten.CopyFrom(model)
+    del rewritten.graph.node[:]
+    rewritten.graph.node.extend(nodes)
+    return rewritten
+
+
+def _masked_write(
+    node: onnx.NodeProto, producers: dict[str, onnx.NodeProto], zeros: set[str]
+) -> onnx.NodeProto | None:
+    if node.op_type != "ScatterND" or len(node.input) != 3 or node.input[2] not in producers:
+        return None
+    if any(entry.name == "reduction" and entry.s != b"none" for entry in node.attribute):
+        return None
+    x, indices, updates = node.input
+    found = _from(producers, indices, "Transpose")
+    found = _from(producers, found.input[0], "NonZero") if found is not None else None
+    if found is None:
+        return None
+    operands = _slice_of(producers, updates, zeros) or _rows_of(producers, updates)
+    if operands is None:
+        return None
+    *operands, count = operands
+    of_mask, of_count = (_origin(producers, name) for name in (found.input[0], count))
+    if of_count not in (of_mask, found.output[0]):
+        return None
+    return onnx.helper.make_node(
+        MASKED, [x, found.input[0], *operands], list(node.output), name=node.name
+    )
+
+
+def _zeros(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of constants of one element, which is zero."""
+    constants = [(tensor.name, tensor) for tensor in graph.initializer]
+    constants += [
+        (node.output[0], node.attribute[0].t)
+        for node in graph.node
+        if node.op_type == "Constant" and node.attribute[0].name == "value"
+    ]
+    small = ((name, tensor) for name, tensor in constants if math.prod(tensor.dims) == 1)
+    return {name for name, tensor in small if not numpy_helper.to_array(tensor).any()}
+
+
+def _slice_of(producers: dict[str, onnx.NodeProto], name: str, zeros: set[str]) -> list[str] | None:
+    """Return the source of ``Slice(source, 0, count)``, and the count."""
+    part = _from(producers, name, "Slice")
+    if (
+        part is None
+        or not 3 <= len(part.input) <= 4
+        or not {part.input[1], *part.input[3:]} <= zeros
+    ):
+        return None
+    shape = _from(producers, _origin(producers, part.input[2]), "Shape")
+    return None if shape is None else [part.input[0], shape.input[0]]
+
+
+def _rows_of(producers: dict[str, onnx.NodeProto], name: str) -> list[str] | None:
+    """Return the rows of ``Reshape(Expand(rows, Concat(count, dims)))``, dims, and the count."""
+    flat = _from(producers, name, "Reshape")
+    whole = _from(producers, flat.input[0], "Expand") if flat is not None else None
+    dims = _from(producers, whole.input[1], "Concat") if whole is not None else None
+    if whole is None or dims is None or len(dims.input) != 2:
+        return None
+    return [whole.input[0], dims.input[1], dims.input[0]]
+
+
+def _from(producers: dict[str, onnx.NodeProto], name: str, kind: str) -> onnx.NodeProto | None:
+    node = producers.get(name)
+    return node if node is not None and node.op_type == kind else None
+
+
+def _origin(producers: dict[str, onnx.NodeProto], name: str) -> str:
+    """Return what a count, or a mask, is computed from."""
+    while name in producers and producers[name].op_type in SAME_COUNT:
+        name = producers[name].input[0]
+    return name

@@ -1,0 +1,67 @@
+"""Writes that a computed mask places, as PyTorch's exporters put images' tokens into a text."""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.frontend.onnx import import_onnx
+from tests.onnx_models import model, run_onnx, run_relax
+
+node = helper.make_node
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(2, 3, 4)).astype("float32")
+MASK = np.array([[1, -1, 1], [-1, -1, 1]], "float32")
+ROWS = RNG.normal(size=(4, 4)).astype("float32")
+CONSTANTS = {
+    "zero": np.zeros((), "float32"), "first": np.array([0]), "last": np.array([-1]),
+    "dims": np.array([4]), "whole": np.array([2, 3, 4]), "none": np.zeros((), "int64"),
+}  # fmt: skip
+IS_TRUE = [
+    node("Greater", ["mask", "zero"], ["is_true"]),
+    node("Unsqueeze", ["is_true", "last"], ["column"]),
+    node("Expand", ["column", "whole"], ["wide"]),
+    node("NonZero", ["wide"], ["places"]),
+    node("Transpose", ["places"], ["indices"], perm=[1, 0]),
+]
+OF_ELEMENTS = [
+    node("Reshape", ["rows", "last"], ["flat"]),
+    node("Shape", ["indices"], ["extents"]),
+    node("Gather", ["extents", "none"], ["number"]),
+    node("Unsqueeze", ["number", "first"], ["count"]),
+    node("Slice", ["flat", "first", "count", "first"], ["updates"]),
+]
+OF_ROWS = [
+    node("Reshape", ["is_true", "last"], ["truths"]),
+    node("Cast", ["truths"], ["ones"], to=7),
+    node("ReduceSum", ["ones", "first"], ["count"]),
+    node("Concat", ["count", "dims"], ["extents"], axis=0),
+    node("Expand", ["rows", "extents"], ["expanded"]),
+    node("Reshape", ["expanded", "last"], ["updates"]),
+]
+
+
+def writing(updates, rows):
+    """Return a model of x, mask and rows that writes rows over x where the mask is positive."""
+    nodes = [*IS_TRUE, *updates, node("ScatterND", ["x", "indices", "updates"], ["y"])]
+    inputs = {"x": X.shape, "mask": MASK.shape, "rows": rows.shape}
+    return model(nodes, inputs, {"y": X.shape}, CONSTANTS)
+
+
+@pytest.mark.parametrize(
+    ("updates", "rows"),
+    [(OF_ELEMENTS, ROWS), (OF_ROWS, ROWS[:3]), (OF_ROWS, ROWS[0]), (OF_ROWS, ROWS[:1, :1])],
+    ids=["elements", "rows", "one row", "one number"],
+)
+def test_writes_where_a_mask_is_true(updates, rows):
+    proto = writing(updates, rows)
+    (found,) = run_relax(import_onnx(proto), X, MASK, rows)
+    np.testing.assert_array_equal(found, run_onnx(proto, X, MASK, rows)[0])
+
+
+def test_updates_of_another_count_are_refused():
+    """How many elements are written is known only if the mask itself says it."""
+    other = [*OF_ROWS]
+    other[0] = node("Reshape", ["mask", "last"], ["truths"])
+    with pytest.raises(UnsupportedOpError, match="depends on values of the input"):
+        import_onnx(writing(other, ROWS[:3]))

@@ -10,13 +10,14 @@ from relay_int8.frontend.torch.creation import CREATION
 from relay_int8.frontend.torch.cumulative import CUMULATIVE
 from relay_int8.frontend.torch.deformable import DEFORMABLE
 from relay_int8.frontend.torch.diagonals import DIAGONALS
+from relay_int8.frontend.torch.experts import EXPERTS
 from relay_int8.frontend.torch.extents import EXTENTS
 from relay_int8.frontend.torch.gamma import GAMMA
 from relay_int8.frontend.torch.images import IMAGES
 from relay_int8.frontend.torch.indexing import INDEXING
 from relay_int8.frontend.torch.layers import LAYERS
 from relay_int8.frontend.torch.logic import LOGIC
-from relay_int8.frontend.torch.matrices import GROUPED, MATRICES
+from relay_int8.frontend.torch.matrices import MATRICES
 from relay_int8.frontend.torch.movement import MOVES
 from relay_int8.frontend.torch.norms import NORMS
 from relay_int8.frontend.torch.parts import PARTS
@@ -95,8 +96,8 @@ CONVERTERS: dict[str, Converter] = (
     {f"aten.{name}": converter for name, converter in OPERATORS.items()}
     | {f"aten.{name}": OPERATORS[other] for name, other in SYNONYMS.items()}
     | DEFORMABLE
+    | EXPERTS
     | EXTENTS
-    | GROUPED
     | QUANTIZED
 )
 CHECKS = (

@@ -1,17 +1,16 @@
-"""PyTorch operators of linear algebra: small matrices, norms, products of several and of groups."""
+"""PyTorch operators of linear algebra: small matrices, norms, products of several."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.small_matrices import determinant, inverse
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.frontend.torch.vector_norms import vector_norm
-from relay_int8.graph.dataflow import dtype, shape
+from relay_int8.graph.dataflow import shape
 
 
 def _matrix(step: TorchStep) -> relax.Expr:
@@ -118,28 +117,7 @@ def _vector_products(step: TorchStep) -> Result:
     return relax.op.sum(product, [axis_of(step.integer("dim", -1), len(shape(product)))])
 
 
-def _grouped_products(step: TorchStep) -> Result:
-    """Multiply each row by the matrix of its group; ``offs`` says behind which row groups end.
-
-    Rows behind the last group, which torch leaves as they are, are multiplied by its matrix.
-    """
-    x = step.tensor("input" if "input" in step.arguments else "self")
-    w = step.tensor("weight" if "weight" in step.arguments else "mat2")
-    ends = step.tensor("offs")
-    if len(shape(x)) != 2 or len(shape(w)) != 3 or step.arguments.get("bias") is not None:
-        raise NotImplementedError(f"groups of {list(shape(x))} by {list(shape(w))}, or with a bias")
-    rows = relax.const(np.arange(shape(x)[0])[:, None], dtype(ends))
-    passed = step.emit("passed", relax.op.greater_equal(rows, ends))
-    counted = step.emit("counted", relax.op.astype(passed, "int64"))
-    group = step.emit("group", relax.op.sum(counted, [1]))
-    matrices = step.emit("matrices", relax.op.take(w, group, 0, mode="clip"))
-    row = step.emit("row", relax.op.expand_dims(x, 1))
-    product = step.emit("product", relax.op.matmul(row, matrices))
-    return relax.op.reshape(product, (shape(x)[0], shape(w)[2]))
-
-
 MATRICES: dict[str, Converter] = {
-    "_grouped_mm": _grouped_products,
     "_linalg_det": _first_of(_det),
     "_linalg_slogdet": _sign_and_log,
     "_linalg_solve_ex": _first_of(_solve),
@@ -160,5 +138,3 @@ MATRICES: dict[str, Converter] = {
     "slogdet": _sign_and_log,
 }
 """Operators of the namespace aten."""
-GROUPED: dict[str, Converter] = {"transformers.grouped_mm_fallback": _grouped_products}
-"""What HuggingFace's transformers multiply experts by on CPUs."""

@@ -75,7 +75,7 @@ def export_library(executable: tvm.runtime.Executable, target: Target, path: Pat
     compiler = cross_linker(target)
     options: dict[str, Any] = {"fcompile": cc.cross_compiler(compiler)} if compiler else {}
     try:
-        executable.export_library(str(path), options=["-Wl,--strip-debug"], **options)
+        executable.export_library(str(path), options=["-Wl,-S"], **options)
     except RuntimeError as error:
         raise ArtifactError(f"{path}: the library cannot be linked: {error}") from error
 

@@ -24,7 +24,11 @@ FUNCTIONS = {
     "quotient of a number": [node("Div", ["two", "r"], ["f"])],
     "log": [node("Log", ["r"], ["f"])],
     "reciprocal": [node("Reciprocal", ["r"], ["f"])],
-    "square root": [node("Sub", ["r", "two"], ["d"]), node("Sqrt", ["d"], ["f"])],
+    "square root": [
+        node("Mul", ["r", "r"], ["s"]),
+        node("Sub", ["s", "two"], ["d"]),
+        node("Sqrt", ["d"], ["f"]),
+    ],
 }
 
 

@@ -1,6 +1,7 @@
 """Writes that a computed mask places, as PyTorch's exporters put images' tokens into a text."""
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -65,3 +66,12 @@ def test_updates_of_another_count_are_refused():
     other[0] = node("Reshape", ["mask", "last"], ["truths"])
     with pytest.raises(UnsupportedOpError, match="depends on values of the input"):
         import_onnx(writing(other, ROWS[:3]))
+
+
+def test_a_constant_without_a_value_is_refused():
+    proto = writing(OF_ELEMENTS, ROWS)
+    proto.graph.node.insert(0, onnx.NodeProto(op_type="Constant", output=["nothing"]))
+    proto.graph.node.append(node("Identity", ["nothing"], ["z"]))
+    proto.graph.output.append(helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None))
+    with pytest.raises(UnsupportedOpError, match="No constant is defined"):
+        import_onnx(proto)

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from relay_int8.errors import UnsupportedOpError
+from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from tests.onnx_models import assert_close, model, run_onnx, run_relax
 
@@ -93,4 +93,21 @@ def test_axes_that_do_not_fit_are_refused():
     built = model([node("Add", ["x", "r"], ["y"], broadcast=1, axis=3)], {"x": X.shape}, {"y": None},
                   {"r": OF_ROWS}, 6)  # fmt: skip
     with pytest.raises(UnsupportedOpError, match=r"axis 3 of \[2, 3, 4, 5\] for \[3, 4\]"):
+        import_onnx(built)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        node("Cast", ["x"], ["y"]),
+        node("Cast", ["x"], ["y"], to="WORDS"),
+        node("Add", ["x"], ["y"], broadcast=1, axis=1),
+        node("Upsample", ["x"], ["y"], width_scale=2.0),
+        onnx.NodeProto(op_type="Constant", output=["y"]),
+    ],
+    ids=["no type", "no such type", "one operand", "one scale", "no value"],
+)
+def test_damaged_nodes_are_errors_of_the_file(damaged):
+    built = model([damaged], {"x": X.shape}, {"y": None}, opset=1)
+    with pytest.raises(FrontendError, match=rf"\({damaged.op_type}\) of an opset before 7 lacks"):
         import_onnx(built)

@@ -74,9 +74,12 @@ def _zeros(graph: onnx.GraphProto) -> set[str]:
     """Return the names of constants of one element, which is zero."""
     constants = [(tensor.name, tensor) for tensor in graph.initializer]
     constants += [
-        (node.output[0], node.attribute[0].t)
+        (name, attribute.t)
         for node in graph.node
-        if node.op_type == "Constant" and node.attribute[0].name == "value"
+        if node.op_type == "Constant"
+        for attribute in node.attribute
+        if attribute.name == "value"
+        for name in node.output
     ]
     small = ((name, tensor) for name, tensor in constants if math.prod(tensor.dims) == 1)
     return {name for name, tensor in small if not numpy_helper.to_array(tensor).any()}
@@ -98,20 +101,24 @@ def _slice_of(producers: dict[str, onnx.NodeProto], name: str, zeros: set[str]) 
 def _rows_of(producers: dict[str, onnx.NodeProto], name: str) -> list[str] | None:
     """Return the rows of ``Reshape(Expand(rows, Concat(count, dims)))``, dims, and the count."""
     flat = _from(producers, name, "Reshape")
-    whole = _from(producers, flat.input[0], "Expand") if flat is not None else None
+    whole = _from(producers, flat.input[0], "Expand", 2) if flat is not None else None
     dims = _from(producers, whole.input[1], "Concat") if whole is not None else None
     if whole is None or dims is None or len(dims.input) != 2:
         return None
     return [whole.input[0], dims.input[1], dims.input[0]]
 
 
-def _from(producers: dict[str, onnx.NodeProto], name: str, kind: str) -> onnx.NodeProto | None:
+def _from(
+    producers: dict[str, onnx.NodeProto], name: str, kind: str, least: int = 1
+) -> onnx.NodeProto | None:
+    """Return the node of a kind that computes a tensor from so many inputs, at least."""
     node = producers.get(name)
-    return node if node is not None and node.op_type == kind else None
+    fits = node is not None and node.op_type == kind and len(node.input) >= least
+    return node if fits else None
 
 
 def _origin(producers: dict[str, onnx.NodeProto], name: str) -> str:
     """Return what a count, or a mask, is computed from."""
-    while name in producers and producers[name].op_type in SAME_COUNT:
-        name = producers[name].input[0]
+    while (node := producers.get(name)) and node.op_type in SAME_COUNT and node.input:
+        name = node.input[0]
     return name

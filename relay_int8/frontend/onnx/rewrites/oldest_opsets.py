@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from relay_int8.errors import UnsupportedOpError
+from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx.contrib.experimental import DOMAIN
 from relay_int8.frontend.onnx.node_form import title_of
 
@@ -36,10 +36,16 @@ def to_opset_7(model: onnx.ModelProto) -> onnx.ModelProto:
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in new.graph.initializer}
     nodes: Nodes = []
     for node in map(_copied, model.graph.node):
-        if node.domain in ("", "ai.onnx"):
-            nodes += _converted(node, new.graph, known)
-        else:
+        if node.domain not in ("", "ai.onnx"):
             nodes.append(node)
+            continue
+        try:
+            nodes += _converted(node, new.graph, known)
+        except (IndexError, KeyError, ValueError) as error:
+            raise FrontendError(
+                f"node {title_of(node)} ({node.op_type}) of an opset before {FIRST_PLAIN} lacks an "
+                f"operand or an attribute, or has an unknown one ({error}): export the model anew"
+            ) from error
     del new.graph.node[:]
     new.graph.node.extend(nodes)
     del new.opset_import[:]

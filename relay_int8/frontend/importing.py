@@ -43,6 +43,10 @@ def check_inputs(inputs: Sized) -> None:
         raise FrontendError("the model has no data input: nothing to run, nothing to calibrate")
 
 
+RANDOM_NUMBERS = "its numbers are random, others in every run; make an input of them"
+"""Why an operator that draws numbers is not read."""
+
+
 def refuse_operators(
     missing: Mapping[str, Sequence[str]],
     *,

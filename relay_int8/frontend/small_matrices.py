@@ -1,4 +1,4 @@
-"""Determinants and inverses of small matrices, by their minors.
+"""Determinants and inverses of small matrices, by their minors, and products in float.
 
     det(M)     = sum over j of (-1)^j * M[0, j] * det(M without row 0 and column j)
     inverse(M) = adjugate(M) / det(M)
@@ -42,6 +42,17 @@ def inverse(emit: Emit, x: relax.Expr) -> relax.Expr:
         rows.append(emit("row", relax.op.concat(cofactors, -1)))
     adjugate = emit("adjugate", relax.op.concat(rows, -2))
     return relax.op.divide(adjugate, minors.of(whole, whole))
+
+
+def product(emit: Emit, a: relax.Expr, b: relax.Expr) -> relax.Expr:
+    """Return (..., m, k) matrices times (..., k, n) ones, element by element.
+
+    A matrix product would be of integers, which have no room for coordinates.
+    """
+    rows = emit("rows", relax.op.expand_dims(a, -1))
+    columns = emit("columns", relax.op.expand_dims(b, -3))
+    parts = emit("parts", relax.op.multiply(rows, columns))
+    return relax.op.sum(parts, [-2])
 
 
 class _Minors:

@@ -13,8 +13,8 @@ from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.file_names import is_model
 from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.converters import CONVERTERS
-from relay_int8.frontend.torch.decomposed import DECOMPOSABLE
 from relay_int8.frontend.torch.file import read_archive
+from relay_int8.frontend.torch.refused import DECOMPOSABLE
 from relay_int8.graph.dataflow import calls, results, shape
 from relay_int8.notices import Notice
 from tests.frontend.torch_programs import program

@@ -9,6 +9,7 @@ from tvm import relax
 
 from relay_int8.frontend.mxnet.layers import axis_of
 from relay_int8.frontend.mxnet.step import Converter, MxnetStep
+from relay_int8.frontend.reversing import reversed_sequences
 from relay_int8.graph.dataflow import dtype, shape
 
 Binary = Callable[[relax.Expr, relax.Expr], relax.Expr]
@@ -111,16 +112,7 @@ def _reversed(step: MxnetStep) -> relax.Expr:
     if not step.attributes.flag("use_sequence_length", False):
         return relax.op.flip(step.x, 0)
     x, lengths = step.operands("data", "sequence_length")
-    count, batch, *rest = shape(x)
-    whole = step.emit("whole", relax.op.astype(lengths, "int64"))
-    steps = relax.const(np.arange(count).reshape(-1, 1), "int64")
-    mirrored = step.emit("mirrored", relax.op.subtract(whole, steps))
-    mirrored = step.emit("mirrored", relax.op.subtract(mirrored, relax.const(1, "int64")))
-    is_inside = step.emit("inside", relax.op.less(steps, whole))
-    places = step.emit("places", relax.op.where(is_inside, mirrored, steps))
-    places = step.emit("places", relax.op.reshape(places, (count, batch, *(1,) * len(rest))))
-    places = step.emit("places", relax.op.broadcast_to(places, shape(x)))
-    return relax.op.gather_elements(x, places, 0)
+    return reversed_sequences(step.emit, x, lengths, 0, 1)
 
 
 _COMPARISONS: dict[str, Binary] = {

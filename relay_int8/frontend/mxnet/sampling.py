@@ -12,6 +12,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.mxnet.step import Converter, MxnetStep
+from relay_int8.frontend.small_matrices import product
 from relay_int8.graph.dataflow import shape
 
 
@@ -32,15 +33,12 @@ def _grid(step: MxnetStep) -> relax.Expr:
 
 
 def _affine(step: MxnetStep, theta: relax.Expr) -> relax.Expr:
-    """Return (n, 2, rows, columns) places by (n, 6) maps.
-
-    It is no matrix product: that would be of integers, which have no room for places.
-    """
+    """Return (n, 2, rows, columns) places by (n, 6) maps."""
     size, n = step.attributes.sizes("target_shape", (1, 1), least=1), shape(theta)[0]
     base = np.concatenate([_places(size), np.ones((1, size[0] * size[1]), "float32")])
-    maps = step.emit("maps", relax.op.reshape(theta, (n, 2, 3, 1)))
-    parts = step.emit("parts", relax.op.multiply(maps, relax.const(base[None, None])))
-    return relax.op.reshape(step.emit("places", relax.op.sum(parts, [2])), (n, 2, *size))
+    maps = step.emit("maps", relax.op.reshape(theta, (n, 2, 3)))
+    places = step.emit("places", product(step.emit, maps, relax.const(base[None])))
+    return relax.op.reshape(places, (n, 2, *size))
 
 
 def _places(size: Sequence[int]) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.importing import RANDOM_NUMBERS
 from relay_int8.frontend.onnx.contrib.channels_last import CHANNELS_LAST
 from relay_int8.frontend.onnx.contrib.classical import CLASSICAL
 from relay_int8.frontend.onnx.contrib.experimental import EXPERIMENTAL
@@ -33,7 +34,7 @@ RANDOM = (
     "RandomUniformLike",
 )
 REASONS = {
-    **dict.fromkeys(RANDOM, "its numbers are random, others in every run; make an input of them"),
+    **dict.fromkeys(RANDOM, RANDOM_NUMBERS),
     "NonMaxSuppression": "how many boxes it keeps depends on values",
     "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
 }

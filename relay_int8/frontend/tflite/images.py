@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.max_indices import max_offsets
+from relay_int8.frontend.max_indices import Windows, max_offsets
 from relay_int8.frontend.resampling import aligned_pixel
 from relay_int8.frontend.tflite.layers import mode, padding, sizes
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
@@ -42,17 +42,16 @@ def _maximum_with_offsets(step: TfliteStep) -> list[Result]:
     maxima = step.emit(
         "maxima", relax.op.nn.max_pool2d(x, kernel, sizes(step, "stride"), _pad(step, x))
     )
-    offsets = max_offsets(
-        step.emit,
-        x,
-        shape(maxima)[2:],
+    windows = Windows(
+        sizes=shape(maxima)[2:],
         kernel=kernel,
         strides=sizes(step, "stride"),
         before=_pad(step, x)[:2],
         dilation=(1, 1),
         steps=(kernel[1], 1),
     )
-    reals = relax.op.astype(step.emit("offsets", offsets), "float32")
+    offsets = step.emit("offsets", max_offsets(step.emit, x, windows))
+    reals = relax.op.astype(offsets, "float32")
     return [Image(step.activated(maxima)), Image(reals)]
 
 

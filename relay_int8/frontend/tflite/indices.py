@@ -11,6 +11,7 @@ from tvm import relax, tirx
 from relay_int8.frontend.folding import MOST_ELEMENTS
 from relay_int8.frontend.neighbours import sliced_neighbours
 from relay_int8.frontend.overwriting import overwritten
+from relay_int8.frontend.reversing import reversed_sequences
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Result, axis_of
 from relay_int8.graph.dataflow import constant, dtype, shape
@@ -77,23 +78,10 @@ def _reverse(step: TfliteStep) -> Result:
 
 
 def _reverse_sequence(step: TfliteStep) -> Result:
-    """Turn the first steps of each sequence around, as many as its length says."""
     x, lengths = step.plain(0), step.plain(1)
-    dims = shape(x)
-    axis, batch = (axis_of(step.integer(name), len(dims)) for name in ("axis", "batch_axis"))
-    if axis == batch or shape(lengths) != (dims[batch],):
-        raise ValueError(f"its lengths are {list(shape(lengths))} along axes {axis} and {batch}")
-    long = step.emit("long", relax.op.astype(lengths, "int64"))
-    along = [dims[batch] if place == batch else 1 for place in range(len(dims))]
-    counts = step.emit("counts", relax.op.reshape(long, along))
-    steps = np.arange(dims[axis]).reshape([-1 if i == axis else 1 for i in range(len(dims))])
-    now = relax.const(steps, "int64")
-    last = step.emit("last", relax.op.subtract(counts, relax.const(steps + 1, "int64")))
-    is_inside = step.emit("inside", relax.op.less(now, counts))
-    places = step.emit("places", relax.op.where(is_inside, last, now))
-    return relax.op.gather_elements(
-        x, step.emit("whole", relax.op.broadcast_to(places, dims)), axis
-    )
+    rank = len(shape(x))
+    time, batch = (axis_of(step.integer(name), rank) for name in ("axis", "batch_axis"))
+    return reversed_sequences(step.emit, x, lengths, time, batch)
 
 
 def _scatter(step: TfliteStep) -> Result:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.small_matrices import product
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tensors import Image, Result
 from relay_int8.graph.dataflow import shape
@@ -132,14 +133,9 @@ def _moves(step: TfliteStep, n: int) -> tuple[relax.Expr, relax.Expr]:
 
 
 def _moved(step: TfliteStep, points: relax.Expr, linear: relax.Expr) -> relax.Expr:
-    """Multiply (n, count, 2) points by (n, 2, 2) matrices.
-
-    It is no matrix product: that would be of integers, which have no room for coordinates.
-    """
-    rows = step.emit("point", relax.op.expand_dims(points, 2))
-    matrices = step.emit("matrix", relax.op.expand_dims(linear, 1))
-    parts = step.emit("parts", relax.op.multiply(rows, matrices))
-    return relax.op.sum(parts, [3])
+    """Multiply (n, count, 2) points by (n, 2, 2) matrices, each from the left."""
+    turned = step.emit("columns", relax.op.permute_dims(linear, [0, 2, 1]))
+    return product(step.emit, points, turned)
 
 
 LANDMARKS: dict[str, Converter] = {

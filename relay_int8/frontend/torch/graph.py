@@ -27,9 +27,9 @@ from relay_int8.frontend.overwriting import overwritten
 from relay_int8.frontend.sharing import share_equal
 from relay_int8.frontend.torch.complex_numbers import COMPLEX_ONLY, convert
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
-from relay_int8.frontend.torch.decomposed import advice, reasons
 from relay_int8.frontend.torch.memory import TensorAliases, reads
 from relay_int8.frontend.torch.program import Program, ProgramNode, Ref
+from relay_int8.frontend.torch.refused import advice, reasons
 from relay_int8.frontend.torch.step import ComplexTensor, TorchStep
 from relay_int8.graph.dataflow import constant, shape
 from relay_int8.notices import notice

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tvm import relax
 
-from relay_int8.frontend.small_matrices import determinant, inverse
+from relay_int8.frontend.small_matrices import determinant, inverse, product
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.frontend.torch.vector_norms import vector_norm
 from relay_int8.graph.dataflow import shape
@@ -53,21 +53,14 @@ def _log_det(step: TorchStep) -> Result:
 
 
 def _solve(step: TorchStep) -> Result:
-    """Return what a matrix multiplies to give vectors, or the columns of matrices.
-
-    It is no matrix product, which would be of integers.
-    """
+    """Return what a matrix multiplies to give vectors, or the columns of matrices."""
     if not step.flag("left", True):
         raise NotImplementedError("matrices that stand on the right (left=False)")
     a, b = _matrix(step), step.tensor("B")
     is_vector = len(shape(b)) == 1 or shape(b) == shape(a)[:-1]
     if is_vector:
         b = step.emit("column", relax.op.expand_dims(b, -1))
-    inverted = step.emit("inverse", inverse(step.emit, a))
-    rows = step.emit("rows", relax.op.expand_dims(inverted, -1))
-    columns = step.emit("columns", relax.op.expand_dims(b, -3))
-    parts = step.emit("parts", relax.op.multiply(rows, columns))
-    y = relax.op.sum(parts, [-2])
+    y = product(step.emit, step.emit("inverse", inverse(step.emit, a)), b)
     return relax.op.squeeze(step.emit("solved", y), [-1]) if is_vector else y
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.max_indices import max_indices
+from relay_int8.frontend.max_indices import Windows, max_indices
 from relay_int8.frontend.resampling import resized_by_products
 from relay_int8.frontend.scatter import scatter_elements
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
@@ -59,17 +59,15 @@ def _max_pool_with_indices(step: TorchStep) -> Result:
     rank = _window_rank(step)
     maxima = step.emit("maxima", _max_pool(step))
     kernel = step.sizes("kernel_size", rank)
-    indices = max_indices(
-        step.emit,
-        step.x,
-        shape(maxima)[2:],
+    windows = Windows(
+        sizes=shape(maxima)[2:],
         kernel=kernel,
         strides=step.sizes("stride", rank) if step.arguments.get("stride") else kernel,
         before=step.sizes("padding", rank, 0, least=0),
         dilation=step.sizes("dilation", rank, 1),
         steps=[math.prod(shape(step.x)[axis + 1 :]) for axis in range(2, step.rank)],
     )
-    return [maxima, indices]
+    return [maxima, max_indices(step.emit, step.x, windows)]
 
 
 def _max_unpool(step: TorchStep) -> Result:

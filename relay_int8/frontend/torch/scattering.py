@@ -14,26 +14,17 @@ from relay_int8.frontend.torch.promotion import as_type
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import dtype, shape
 
+SUM, PRODUCT = ("add", 0.0), ("mul", 1.0)
 REDUCTIONS = {
-    "add": "add",
-    "amax": "max",
-    "amin": "min",
-    "mean": "add",
-    "multiply": "mul",
-    "prod": "mul",
-    "sum": "add",
+    "add": SUM,
+    "amax": ("max", -math.inf),
+    "amin": ("min", math.inf),
+    "mean": SUM,
+    "multiply": PRODUCT,
+    "prod": PRODUCT,
+    "sum": SUM,
 }
-"""Torch's name -> TVM's."""
-NEUTRAL = {
-    "add": 0.0,
-    "amax": -math.inf,
-    "amin": math.inf,
-    "mean": 0.0,
-    "multiply": 1.0,
-    "prod": 1.0,
-    "sum": 0.0,
-}
-"""Torch's name -> what combines with any number to that number."""
+"""Torch's name -> Relax's, and what combines with any number to that number."""
 
 
 def _scatter(step: TorchStep) -> Result:
@@ -41,11 +32,12 @@ def _scatter(step: TorchStep) -> Result:
     if step.arguments.get("reduce") is None:
         return _scattered(step, "update")
     name, is_counted = step.text("reduce", ""), step.flag("include_self", True)
-    if name not in NEUTRAL:
+    if name not in REDUCTIONS:
         raise NotImplementedError(f"it combines by {name}")
+    reduction, neutral = REDUCTIONS[name]
     if not is_counted:
-        step = _without_self(step, NEUTRAL[name])
-    total = _scattered(step, REDUCTIONS[name])
+        step = _without_self(step, neutral)
+    total = _scattered(step, reduction)
     if name != "mean":
         return total
     if not dtype(step.x).startswith("float"):

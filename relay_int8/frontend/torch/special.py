@@ -246,11 +246,8 @@ def _quantile(step: TorchStep) -> Result:
     kept = list(shape(step.x))
     if step.arguments.get("dim") is None:
         flat = step.emit("flat", relax.op.reshape(step.x, (math.prod(kept),)))
-        step, axis, kept = (
-            replace(step, arguments={**step.arguments, "self": flat}),
-            0,
-            [1] * len(kept),
-        )
+        step = replace(step, arguments={**step.arguments, "self": flat})
+        axis, kept = 0, [1] * len(kept)
     else:
         axis = step.axis("dim")
         kept[axis] = 1
@@ -264,9 +261,8 @@ def _quantile(step: TorchStep) -> Result:
     view = [-1 if i == axis else 1 for i in range(step.rank)]
     weights = relax.const((places - np.floor(places)).reshape(view).astype("float32"))
     way = step.emit("way", relax.op.subtract(above, below))
-    y = step.emit(
-        "between", relax.op.add(below, step.emit("part", relax.op.multiply(way, weights)))
-    )
+    part = step.emit("part", relax.op.multiply(way, weights))
+    y = step.emit("between", relax.op.add(below, part))
     order = [axis, *(i for i in range(step.rank) if i != axis)]
     if not step.flag("keepdim", False):
         kept = [shape(step.x)[i] for i in order[1:]]

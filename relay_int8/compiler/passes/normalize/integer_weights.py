@@ -14,10 +14,10 @@ from tvm import relax
 from relay_int8.compiler.passes.normalize.weight_pair import weight_pair
 from relay_int8.graph.dataflow import constant, operator
 from relay_int8.graph.rewriting import Scope
+from relay_int8.numerics.qparams import BIAS_LIMIT
 
 AXES = {"nn.conv2d": 0, "matmul": 1}
 """Layer -> the axis of its weights that counts output channels."""
-MOST_BIAS = 2.0**30  # of a layer's sums, as for weights that are quantized here
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class IntegerWeights:
         scales = self._scaled(factors)
         is_lowest = self.reals < -127.5 * self._along(self.scales)
         flips = is_lowest & (self._along(factors) < 0)  # 128 is no int8
-        fits = np.abs(bias) <= MOST_BIAS * self.of_input * scales.astype(np.float64)
+        fits = np.abs(bias) <= BIAS_LIMIT * self.of_input * scales.astype(np.float64)
         return bool(
             np.isfinite(scales).all() and (scales > 0).all() and fits.all() and not flips.any()
         )

@@ -39,6 +39,7 @@ from relay_int8.frontend.onnx.operators.normalization import (
 from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
 from relay_int8.frontend.onnx.operators.pool import pool
 from relay_int8.frontend.onnx.operators.recurrent import gru, lstm, rnn
+from relay_int8.frontend.onnx.operators.reductions import extreme, reduced_in_reals
 from relay_int8.frontend.onnx.operators.resize import resize
 from relay_int8.frontend.small_matrices import determinant
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
@@ -223,42 +224,6 @@ def _roi_align(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, 
     return convert(bb, inputs, attributes, [{}, {}])
 
 
-def _extreme(name: str) -> Converter:
-    """Reduce by maximum or minimum; booleans as integers, of which TVM has the least and most."""
-
-    def _convert(
-        bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
-    ) -> relax.Expr:
-        version = 11 if "axes" in attributes else 18
-        convert = getattr(getattr(onnx_frontend, name), f"_impl_v{version}")
-        x, *axes = inputs
-        if dtype(x) != "bool":
-            return convert(bb, inputs, attributes, [{}, {}])
-        x = bb.emit(relax.op.astype(x, "uint8"))
-        y = bb.emit(convert(bb, [x, *axes], attributes, [{}, {}]))
-        return relax.op.astype(y, "bool")
-
-    return _convert
-
-
-def _in_reals(name: str) -> Converter:
-    """Reduce integers as reals, and cut off fractions of the result."""
-
-    def _convert(
-        bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
-    ) -> relax.Expr:
-        version = 13 if "axes" in attributes else 18
-        convert = getattr(getattr(onnx_frontend, name), f"_impl_v{version}")
-        x, *axes = inputs
-        if dtype(x).startswith("float"):
-            return convert(bb, inputs, attributes, [{}, {}])
-        reals = bb.emit(relax.op.astype(x, "float32"))
-        y = bb.emit(convert(bb, [reals, *axes], attributes, [{}, {}]))
-        return relax.op.astype(y, dtype(x))
-
-    return _convert
-
-
 def _global_max_pool(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
     return relax.op.max(inputs[0], list(range(2, len(shape(inputs[0])))), keepdims=True)
 
@@ -379,10 +344,10 @@ CONVERTERS: dict[str, Converter] = {
     "Pow": power,
     "RMSNormalization": rms_norm,
     "RNN": rnn,
-    "ReduceL2": _in_reals("ReduceL2"),
-    "ReduceMax": _extreme("ReduceMax"),
-    "ReduceMean": _in_reals("ReduceMean"),
-    "ReduceMin": _extreme("ReduceMin"),
+    "ReduceL2": reduced_in_reals("ReduceL2"),
+    "ReduceMax": extreme("ReduceMax"),
+    "ReduceMean": reduced_in_reals("ReduceMean"),
+    "ReduceMin": extreme("ReduceMin"),
     "Resize": resize,
     "RoiAlign": _roi_align,
     "STFT": stft,

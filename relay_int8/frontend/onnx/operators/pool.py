@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.max_indices import max_indices
+from relay_int8.frontend.max_indices import Windows, max_indices
 from relay_int8.frontend.onnx.operators.auto_pad import window_padding
 from relay_int8.graph.dataflow import shape
 
@@ -40,16 +40,15 @@ def pool(kind: str) -> Callable[[relax.BlockBuilder, list[Any], dict[str, Any]],
         if given["tvm_custom"]["num_outputs"] == 1:
             return y
         y = bb.emit(y)
-        in_image = max_indices(
-            lambda _, value: bb.emit(value),
-            x,
-            shape(y)[2:],
+        windows = Windows(
+            sizes=shape(y)[2:],
             kernel=kernel,
             strides=strides,
             before=padding[:rank],
             dilation=dilation,
             steps=_steps(shape(x)[2:], given.get("storage_order", 0)),
         )
+        in_image = max_indices(lambda _, value: bb.emit(value), x, windows)
         return relax.Tuple([y, _in_tensor(bb, x, in_image)])
 
     return _convert

@@ -1,8 +1,10 @@
-"""Operators that are not read, and that PyTorch itself can write in ones that are."""
+"""What is said of operators that are not read: why, and whether PyTorch can write others."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+
+from relay_int8.frontend.importing import RANDOM_NUMBERS
 
 # Each was exported by PyTorch 2.13, refused as it is, and equal to PyTorch when decomposed.
 NAMES = "block_diag cartesian_prod dstack linalg_matrix_power logspace trapezoid vander"
@@ -10,15 +12,14 @@ RANDOM_NAMES = (
     "bernoulli exponential multinomial normal poisson rand rand_like randint randint_like randn "
     "randn_like randperm uniform"
 )
+DECOMPOSABLE = frozenset(f"aten.{name}" for name in NAMES.split())
 RANDOM = frozenset(f"aten.{name}" for name in RANDOM_NAMES.split())
 """Operators whose results no two runs share."""
-DECOMPOSABLE = frozenset(f"aten.{name}" for name in NAMES.split())
 
 
 def reasons(missing: Collection[str]) -> dict[str, str]:
     """Return why operators are not known, as far as there is more to say."""
-    random = "its numbers are random, others in every run; make an input of them"
-    return {operator: random for operator in missing if operator in RANDOM}
+    return {operator: RANDOM_NUMBERS for operator in missing if operator in RANDOM}
 
 
 def advice(missing: Collection[str]) -> str:

@@ -1,0 +1,43 @@
+"""Reductions of types that TVM's importer has no code for, computed in another type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from relay_int8.graph.dataflow import dtype
+
+Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
+AXES_ARE_OPERANDS = 18
+"""Opset from which the axes of these reductions are an operand."""
+
+
+def extreme(name: str) -> Converter:
+    """Reduce by maximum or minimum; booleans as integers, of which TVM has the least and most."""
+    return _in_type(name, 11, lambda kind: "uint8" if kind == "bool" else kind)
+
+
+def reduced_in_reals(name: str) -> Converter:
+    """Reduce integers as reals, and cut off fractions of the result."""
+    return _in_type(name, 13, lambda kind: kind if kind.startswith("float") else "float32")
+
+
+def _in_type(name: str, oldest: int, type_for: Callable[[str], str]) -> Converter:
+    """Reduce in the type that stands for the input's; axes are attributes in version ``oldest``."""
+
+    def _convert(
+        bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
+    ) -> relax.Expr:
+        version = oldest if "axes" in attributes else AXES_ARE_OPERANDS
+        convert = getattr(getattr(onnx_frontend, name), f"_impl_v{version}")
+        x, *axes = inputs
+        kind, other = dtype(x), type_for(dtype(x))
+        if kind == other:
+            return convert(bb, inputs, attributes, [{}, {}])
+        y = bb.emit(convert(bb, [bb.emit(relax.op.astype(x, other)), *axes], attributes, [{}, {}]))
+        return relax.op.astype(y, kind)
+
+    return _convert

@@ -10,6 +10,7 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import Group
 from relay_int8.graph.plan import Plan
+from relay_int8.quantization.kept_float.coordinates import coordinate_reasons
 from relay_int8.quantization.kept_float.filters import filter_reasons
 from relay_int8.quantization.kept_float.gates import gate_reasons
 from relay_int8.quantization.kept_float.logarithms import logarithm_reasons
@@ -29,7 +30,8 @@ def spoiled_layers(groups: Sequence[Group], func: relax.Function) -> Reasons:
     """Return what bytes would spoil, by the graph; not asked where integers are required."""
     results = set(dataflow.results(func))
     return (
-        logarithm_reasons(groups, results)
+        coordinate_reasons(groups)
+        | logarithm_reasons(groups, results)
         | magnitude_reasons(groups, results)
         | spectrum_reasons(groups, set(func.params), results)
     )

@@ -22,8 +22,8 @@ from relay_int8.quantization.kept_float.linear_groups import SUMS
 MOST = 32
 """Products for an output: a thin plate of 20 points has 23, layers of networks mostly more."""
 
-SAMPLED = "image.grid_sample"
-BETWEEN = (*MOVES, *SUMS, AFFINE, "activation", "div", "max", "min", "mul", "sub", "where")
+SAMPLED, GRID = "image.grid_sample", "image.affine_grid"
+BETWEEN = (*MOVES, *SUMS, AFFINE, GRID, "activation", "div", "max", "min", "mul", "sub", "where")
 
 REASON = (
     "it computes coordinates at which values are read, of a few products each: "

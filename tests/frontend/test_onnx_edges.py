@@ -175,6 +175,34 @@ def test_rms_normalization_over_any_axes(axis: int, tmp_path):
     assert_as_reference(proto, {"x": x}, tmp_path)
 
 
+BROADCAST = {
+    "one number": (2, (1,), ()),
+    "by row": (1, (3, 1), (3, 4)),
+    "for the last axis of several": (1, (4,), (1, 4)),
+    "an extent that the first axis has too": (1, (3,), (3,)),
+    "for an axis before": (2, (2, 1, 1), (4,)),
+    "a bias for an axis before": (2, (4,), (3, 1)),
+}
+
+
+@pytest.mark.parametrize("case", BROADCAST)
+@pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])
+def test_scales_of_norms_that_are_broadcast(case: str, op: str, tmp_path):
+    axis, *parameters = BROADCAST[case]
+    x = RNG.normal(size=(2, 3, 3 if case.startswith("an extent") else 4)).astype("float32")
+    w, b = (RNG.normal(size=dims).astype("float32") for dims in parameters)
+    axes = tuple(range(axis, 3))
+    centred = x - x.mean(axes, keepdims=True) if op[0] == "L" else x
+    wanted = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + 1e-5) * w
+    weights = {"w": w, "b": b} if op[0] == "L" else {"w": w}
+    proto = typed(
+        [node(op, ["x", *weights], ["y"], axis=axis)], {"x": x}, {"y": "float32"}, weights, opset=23
+    )
+    onnx.save(proto, tmp_path / "net.onnx")
+    found = relay_int8.float_network(relay_int8.load_model(tmp_path / "net.onnx"))({"x": x})["y"]
+    np.testing.assert_allclose(found, wanted + b if "b" in weights else wanted, atol=1e-5)
+
+
 COMPUTED = {
     "conv": ("Conv", (3, 2, 3), {"pads": [1, 1]}),
     "transposed": ("ConvTranspose", (2, 3, 3), {"strides": [2]}),

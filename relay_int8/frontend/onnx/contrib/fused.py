@@ -13,11 +13,11 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.onnx.operators.converters import CONVERTERS, Converter
+from relay_int8.frontend.onnx.operators.normalization import EPSILON, rms_norm
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 Attributes = dict[str, Any]
-EPSILON = 1e-5  # ONNX Runtime's, of all its norms but that of embeddings
-EPSILON_OF_EMBEDDINGS = 1e-12
+EPSILON_OF_EMBEDDINGS = 1e-12  # ONNX Runtime's; of all other norms it is the standard's
 QUICK = 1.702
 """Factor of x in the logistic function of quick GELU, where a node does not say."""
 
@@ -178,12 +178,6 @@ def _normalized(
     return relax.op.nn.layer_norm(x, gamma, beta, [-1], epsilon)
 
 
-def _rms_norm(_: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
-    if int(attributes.get("axis", -1)) not in (-1, len(shape(inputs[0])) - 1):
-        raise NotImplementedError("it normalizes over several axes")
-    return _normalized(inputs[0], inputs[1], None, attributes, centred=False)
-
-
 def embedding_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
     """Normalize the sum of the embeddings of words, positions and segments.
 
@@ -270,7 +264,7 @@ FUSED: dict[str, Converter] = {
     "GemmFastGelu": _gemm_fast_gelu,
     "MatMulIntegerToFloat": _integers_to_float,
     "QuickGelu": _quick_gelu,
-    "SimplifiedLayerNormalization": _rms_norm,
+    "SimplifiedLayerNormalization": rms_norm,
     "SkipLayerNormalization": _skip_norm(centred=True),
     "SkipSimplifiedLayerNormalization": _skip_norm(centred=False),
     "TransposeMatMul": _matmul,

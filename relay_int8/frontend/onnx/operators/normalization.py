@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
@@ -11,6 +12,7 @@ from relay_int8.frontend.batch_statistics import normalized_by_batch
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 Attributes = dict[str, Any]
+EPSILON = 1e-5
 
 
 def batch_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
@@ -32,18 +34,27 @@ def batch_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes
 
 
 def layer_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
-    """Normalize from ``axis`` on; mean and 1 / deviation are results where the node names them."""
-    arguments = onnx_frontend.onnx_input([*inputs, *[None] * (3 - len(inputs))])
-    y = onnx_frontend.LayerNormalization._impl_v17(bb, arguments, attributes, [{}, {}]).fields[0]
+    """Normalize from ``axis`` on; mean and 1 / deviation are results where the node names them.
+
+    TVM's importer takes as many axes as the scale has.
+    """
+    x, scale, bias = [*inputs, *[None] * (3 - len(inputs))]
+    axes, number = _axes(x, attributes), float(attributes.get("epsilon", EPSILON))
+    dims = shape(x)[axes[0] :]
+    gamma, factor = _along(bb, scale, dims)
+    beta, term = (None, bias) if bias is None or factor is not None else _along(bb, bias, dims)
+    gamma = relax.const(np.ones(dims), dtype(x)) if gamma is None else gamma
+    beta = relax.const(np.zeros(dims), dtype(x)) if beta is None else beta
+    y = bb.emit(relax.op.nn.layer_norm(x, gamma, beta, axes, number))
+    y = y if factor is None else bb.emit(relax.op.multiply(y, factor))
+    y = y if term is None else bb.emit(relax.op.add(y, term))
     if attributes["tvm_custom"]["num_outputs"] == 1:
         return y
-    x = inputs[0]
-    axes = _axes(x, attributes)
-    epsilon = relax.const(float(attributes.get("epsilon", 1e-5)), dtype(x))
+    epsilon = relax.const(number, dtype(x))
     variance = bb.emit(relax.op.variance(x, axes, keepdims=True))
     deviation = bb.emit(relax.op.rsqrt(bb.emit(relax.op.add(variance, epsilon))))
     mean = bb.emit(relax.op.mean(x, axes, keepdims=True))
-    return relax.Tuple([bb.emit(y), mean, deviation])
+    return relax.Tuple([y, mean, deviation])
 
 
 def lp_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
@@ -66,12 +77,26 @@ def rms_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) 
     """
     x, scale = inputs
     axes = _axes(x, attributes)
-    if axes[0] > 0:
-        return onnx_frontend.RMSNormalization._impl_v23(bb, inputs, attributes, [{}, {}])
-    epsilon = relax.const(float(attributes.get("epsilon", 1e-5)), dtype(x))
+    gamma, _ = _along(bb, scale, shape(x)[axes[0] :])
+    if axes[0] > 0 and gamma is not None:
+        return onnx_frontend.RMSNormalization._impl_v23(bb, [x, gamma], attributes, [{}, {}])
+    epsilon = relax.const(float(attributes.get("epsilon", EPSILON)), dtype(x))
     squares = bb.emit(relax.op.mean(bb.emit(relax.op.multiply(x, x)), axes, keepdims=True))
     factor = bb.emit(relax.op.rsqrt(bb.emit(relax.op.add(squares, epsilon))))
     return relax.op.multiply(bb.emit(relax.op.multiply(x, factor)), scale)
+
+
+def _along(
+    bb: relax.BlockBuilder, parameter: relax.Expr, dims: tuple[int, ...]
+) -> tuple[relax.Expr | None, relax.Expr | None]:
+    """Return a scale or a bias of the normalized extents, or itself where it has other axes too."""
+    own = shape(parameter)
+    if own == dims:
+        return parameter, None
+    if any(extent != 1 for extent in own[: -len(dims)]):
+        return None, parameter
+    inner = bb.emit(relax.op.reshape(parameter, own[-len(dims) :]))
+    return bb.emit(relax.op.broadcast_to(inner, dims)), None
 
 
 def _axes(x: relax.Expr, attributes: Attributes) -> list[int]:

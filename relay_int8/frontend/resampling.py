@@ -35,6 +35,44 @@ def resized_by_products(
     return x
 
 
+def resized_at(
+    emit: Emit, x: relax.Expr, places: Sequence[Array], kernel: Callable[[Array], Array] | None
+) -> relax.Expr:
+    """Return ``x`` at ``places`` along its last axes, pixels counted from 0 at the first middle.
+
+    The pixels around a place have the weights of a filter, of at most two axes; without one,
+    places are numbers of pixels, which are taken.
+    """
+    rank = len(shape(x))
+    for axis, at in zip(range(rank - len(places), rank), places, strict=True):
+        size = shape(x)[axis]
+        if np.array_equal(at, np.arange(size)):
+            continue
+        if kernel is None:
+            indices = relax.const(at.clip(0, size - 1).astype("int64"))
+            x = emit("taken", relax.op.take(x, indices, axis, mode="clip"))
+            continue
+        if len(at) * size > MOST_WEIGHTS:
+            raise NotImplementedError(f"resizing {size} pixels to {len(at)}")
+        weights = _weights_at(at, size, kernel)
+        if axis == rank - 1:
+            columns = relax.const(np.ascontiguousarray(weights.T))
+            x = emit("columns", relax.op.matmul(x, columns))
+        else:
+            x = emit("rows", relax.op.matmul(relax.const(weights), x))
+    return x
+
+
+def _weights_at(places: Array, size: int, kernel: Callable[[Array], Array]) -> Array:
+    """Return what is taken of each of ``size`` pixels at some places; the edge goes on outside."""
+    pixels = np.arange(-WIDEST - 1, size + WIDEST + 1)
+    inside = places.astype("float64").clip(-1, size)
+    parts = kernel(np.abs(pixels - inside[:, None]))
+    nearest = pixels.clip(0, size - 1)[:, None] == np.arange(size)
+    weights: Array = (parts @ nearest.astype("float64")).astype("float32")
+    return weights
+
+
 def first_pixel(x: relax.Expr) -> relax.Expr:
     """Return what an image is when it shrinks to one pixel whose corner is that of the image."""
     axes = list(range(2, len(shape(x))))

@@ -96,7 +96,10 @@ def test_an_old_resize_of_two_kinds_is_refused():
 @pytest.mark.parametrize(
     ("attributes", "reason"),
     [
-        (dict(mode="linear", scales=(1, 1, 1.5, 1)), r"part of a pixel \(\[1.0, 4.0, 7.5, 6.0\]\)"),
+        (
+            dict(mode="linear", scales=(1, 1, 1.5, 1), antialias=1),
+            r"part of a pixel \(\[1.0, 4.0, 7.5, 6.0\]\)",
+        ),
         (dict(mode="nearest", sizes=(1, 4, 2, 2), antialias=1), "antialias of mode nearest"),
         (dict(mode="cubic", sizes=(1, 4, 2, 2), exclude_outside=1), "exclude_outside is not read"),
         (dict(mode="linear", sizes=(2, 4, 5, 6)), "batch or channels too"),
@@ -134,9 +137,36 @@ def test_says_what_volumes_it_cannot_read(attributes, reason):
         import_onnx(model([node], {"x": (1, 4, 2, 5, 6)}, {"y": None}, weights, opset=18))
 
 
+PLACES = ("asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_scales_that_give_a_part_of_a_pixel(mode):
+    """As ``scale_factor`` of PyTorch's interpolate writes them."""
+    rounded = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+    cases = [
+        dict(
+            output=f"{places}/{nearest}/{i}", mode=mode, scales=(1, 1, *scales),
+            coordinate_transformation_mode=places, nearest_mode=nearest,
+        )
+        for places in PLACES
+        if mode != "nearest" or places != "half_pixel_symmetric"  # refused
+        for nearest in (rounded if mode == "nearest" else ("floor",))
+        for i, scales in enumerate([(1.5, 0.7), (0.3, 2.3)])
+    ]  # fmt: skip
+    nodes, weights = zip(*(resized(**case) for case in cases), strict=True)
+    constants = {name: array for found in weights for name, array in found.items()}
+    outputs = {case["output"]: None for case in cases}
+    proto = model(nodes, {"x": SIZE}, outputs, constants, opset=19)
+    x = np.random.default_rng(1).normal(size=SIZE).astype("float32")
+    found = run_relax(import_onnx(proto), x)
+    for name, ours, theirs in zip(outputs, found, run_onnx(proto, x), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_symmetric_middles_of_whole_sizes(mode):
-    """They differ from half_pixel where a scale gives a part of a pixel, which is refused."""
+    """They differ from half_pixel where a scale gives a part of a pixel alone."""
     attributes = {"mode": mode, "coordinate_transformation_mode": "half_pixel_symmetric"}
     found, weights = resized(sizes=(1, 4, 10, 13), **attributes)
     proto = model([found], {"x": SIZE}, {"y": None}, weights, opset=19)

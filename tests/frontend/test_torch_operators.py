@@ -219,6 +219,31 @@ def test_one_pixel_with_aligned_corners():
     np.testing.assert_array_equal(run_relax(mod, x)[0], x[:, :, :1, :1])
 
 
+@pytest.mark.parametrize("written", ["factors", "sizes too"])
+@pytest.mark.parametrize(
+    "op", ["upsample_nearest2d", "_upsample_nearest_exact2d", "upsample_bilinear2d"]
+)
+def test_resizing_by_factors_that_give_a_part_of_a_pixel(op, written):
+    """Torch computes places by the factor, not by the sizes: 7 pixels become 10, 9 become 6."""
+    x, factors = RNG.normal(size=(1, 2, 7, 9)).astype("float32"), [1.5, 0.7]
+    given: dict[str, object] = {"scale_factors": factors}
+    if written == "sizes too":
+        given = {"output_size": [10, 6], "scales_h": 1.5, "scales_w": 0.7}
+    wanted = x
+    for axis, factor in zip((2, 3), factors, strict=True):
+        numbers, pixels = np.arange(int(x.shape[axis] * factor)), np.arange(x.shape[axis])
+        if op == "upsample_bilinear2d":
+            at = (numbers + 0.5) / factor - 0.5
+            wanted = np.apply_along_axis(
+                lambda row, at=at, p=pixels: np.interp(at, p, row), axis, wanted
+            )
+        else:
+            shift = 0.5 if "exact" in op else 0
+            wanted = wanted.take(((numbers + shift) / factor).astype(int), axis)
+    given |= {"align_corners": False} if op == "upsample_bilinear2d" else {}
+    assert_close(run_relax(converted(op, x.shape, **given), x), [wanted])
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("size", [(3, 8), (4, 12)])
 def test_resizing_without_aliases(mode, size):

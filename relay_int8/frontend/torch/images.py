@@ -15,12 +15,15 @@ from relay_int8.frontend.resampling import (
     FILTERS,
     filter_weights,
     first_pixel,
+    resized_at,
     resized_by_products,
 )
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import shape
 
-PILLOW_CUBIC = -0.5  # sharpness of torch's cubic with antialias; without it is -0.75
+CUBIC = -0.75
+PILLOW_CUBIC = -0.5
+"""Sharpness of torch's cubic, and of that with antialias."""
 
 
 def _resize(method: str, rank: int, *, exact: bool = False) -> Converter:
@@ -35,12 +38,14 @@ def _resize(method: str, rank: int, *, exact: bool = False) -> Converter:
         if step.rank != rank + 2:
             raise NotImplementedError(f"resizing {shape(step.x)}; expected {rank + 2} axes")
         sizes = shape(step.x)[2:]
+        factors = _factors(step, names)
         if step.arguments.get("output_size") is not None:
             target = step.sizes("output_size", rank)
-            _expect_ratio(step, names, sizes, target)
         else:
-            target = _scaled(step, sizes)
+            target = _scaled(factors, sizes)
         corners = method != "nearest_neighbor" and step.flag("align_corners", False)
+        if not corners and not _are_ratios(factors, sizes, target):
+            return _at_places(step, method, target, factors, middles=exact)
         if corners and set(target) == {1}:
             return first_pixel(step.x)
         if corners and (rank == 1 or 1 in target):
@@ -79,7 +84,11 @@ def _without_aliases(mode: str) -> Converter:
         target = step.sizes("output_size", 2)
         if step.flag("align_corners", False):
             raise NotImplementedError("antialias that aligns the corners; use align_corners=False")
-        _expect_ratio(step, ["scales_h", "scales_w"], shape(step.x)[2:], target)
+        factors = _factors(step, ["scales_h", "scales_w"])
+        if not _are_ratios(factors, shape(step.x)[2:], target):
+            raise NotImplementedError(
+                f"antialias by {factors} from {list(shape(step.x)[2:])} to {list(target)}"
+            )
         kernel = partial(FILTERS[mode], sharpness=PILLOW_CUBIC)
         weights = partial(filter_weights, kernel=kernel, inside=True)
         return resized_by_products(step.emit, step.x, target, weights)
@@ -99,19 +108,22 @@ def _image(step: TorchStep) -> tuple[int, int]:
     return height, width
 
 
-def _scaled(step: TorchStep, sizes: Sequence[int]) -> list[int]:
-    """Return the target of factors that give a whole one; torch places others by the factor."""
+def _factors(step: TorchStep, names: Sequence[str]) -> list[float | None]:
+    """Return the factor of each axis, by which places are computed; None: by the sizes."""
+    if step.arguments.get("output_size") is not None:
+        return [None if step.arguments.get(n) is None else step.real(n) for n in names]
     factors = step.arguments.get("scale_factors")
-    if not isinstance(factors, list) or len(factors) != len(sizes):
+    if not isinstance(factors, list) or len(factors) != len(names):
         raise ValueError("it has neither output_size nor scale_factors of every axis")
-    if any(
-        not isinstance(f, int | float) or not _fits(size * f)
-        for size, f in zip(sizes, factors, strict=True)
-    ):
-        raise NotImplementedError(
-            f"scale_factors {factors} of {list(sizes)}; export it with a size"
-        )
-    return [round(size * factor) for size, factor in zip(sizes, factors, strict=True)]
+    return [float(factor) for factor in factors]
+
+
+def _scaled(factors: Sequence[float | None], sizes: Sequence[int]) -> list[int]:
+    """Return the sizes that factors give, rounded down as torch does."""
+    target = [math.floor(n * f) for n, f in zip(sizes, factors, strict=True) if f is not None]
+    if 0 in target:
+        raise ValueError(f"scale_factors {factors} of {list(sizes)} leave no pixel")
+    return target
 
 
 def _fits(extent: float) -> bool:
@@ -119,15 +131,39 @@ def _fits(extent: float) -> bool:
     return extent > 0.5 and abs(extent - round(extent)) <= 1e-6 * extent
 
 
-def _expect_ratio(
-    step: TorchStep, names: Sequence[str], sizes: Sequence[int], target: list[int]
-) -> None:
-    for name, size, wanted in zip(names, sizes, target, strict=True):
-        if step.arguments.get(name) is None:
-            continue
-        scaled = step.real(name) * size
-        if not _fits(scaled) or round(scaled) != wanted:
-            raise NotImplementedError(f"{name} {step.real(name)} from {size} to {wanted}")
+def _are_ratios(
+    factors: Sequence[float | None], sizes: Sequence[int], target: Sequence[int]
+) -> bool:
+    """Whether factors place pixels as the ratios of sizes do."""
+    return all(
+        factor is None or (_fits(size * factor) and round(size * factor) == wanted)
+        for factor, size, wanted in zip(factors, sizes, target, strict=True)
+    )
+
+
+def _at_places(
+    step: TorchStep,
+    method: str,
+    target: Sequence[int],
+    factors: Sequence[float | None],
+    *,
+    middles: bool,
+) -> relax.Expr:
+    """Resize by factors that give a part of a pixel, with places in float32 as torch has them."""
+    is_nearest = method == "nearest_neighbor"
+    if len(target) > 2 and not is_nearest:
+        raise NotImplementedError(
+            f"a volume {list(shape(step.x))} by factors {list(factors)}; export it with a size"
+        )
+    places = []
+    for size, wanted, factor in zip(shape(step.x)[2:], target, factors, strict=True):
+        ratio = np.float32(size / wanted if factor is None else 1 / factor)
+        half = np.float32(0.5 if middles or not is_nearest else 0.0)
+        at = (np.arange(wanted, dtype="float32") + half) * ratio
+        places.append(np.floor(at) if is_nearest else at - half)
+    if is_nearest:
+        return resized_at(step.emit, step.x, places, None)
+    return resized_at(step.emit, step.x, places, partial(FILTERS[method], sharpness=CUBIC))
 
 
 def _pixel_shuffle(step: TorchStep) -> relax.Expr:

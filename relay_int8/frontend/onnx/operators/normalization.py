@@ -38,11 +38,13 @@ def layer_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes
 
     TVM's importer takes as many axes as the scale has.
     """
-    x, scale, bias = [*inputs, *[None] * (3 - len(inputs))]
+    x, scale, bias = (*inputs, None)[:3]
     axes, number = _axes(x, attributes), float(attributes.get("epsilon", EPSILON))
     dims = shape(x)[axes[0] :]
     gamma, factor = _along(bb, scale, dims)
-    beta, term = (None, bias) if bias is None or factor is not None else _along(bb, bias, dims)
+    beta, term = None, bias
+    if bias is not None and factor is None:
+        beta, term = _along(bb, bias, dims)
     gamma = relax.const(np.ones(dims), dtype(x)) if gamma is None else gamma
     beta = relax.const(np.zeros(dims), dtype(x)) if beta is None else beta
     y = bb.emit(relax.op.nn.layer_norm(x, gamma, beta, axes, number))

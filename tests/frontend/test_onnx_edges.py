@@ -175,6 +175,14 @@ def test_rms_normalization_over_any_axes(axis: int, tmp_path):
     assert_as_reference(proto, {"x": x}, tmp_path)
 
 
+@pytest.mark.parametrize("op", ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "SumSquare"])
+def test_reductions_of_no_axis(op: str, tmp_path):
+    x = np.abs(X) + 0.1 if op == "LogSum" else X
+    nodes = [node(f"Reduce{op}", ["x", "none"], ["y"], noop_with_empty_axes=1)]
+    proto = typed(nodes, {"x": x}, {"y": "float32"}, {"none": np.array([], "int64")})
+    assert_as_reference(proto, {"x": x}, tmp_path)
+
+
 BROADCAST = {
     "one number": (2, (1,), ()),
     "by row": (1, (3, 1), (3, 4)),

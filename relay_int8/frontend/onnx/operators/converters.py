@@ -39,7 +39,7 @@ from relay_int8.frontend.onnx.operators.normalization import (
 from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
 from relay_int8.frontend.onnx.operators.pool import pool
 from relay_int8.frontend.onnx.operators.recurrent import gru, lstm, rnn
-from relay_int8.frontend.onnx.operators.reductions import extreme, reduced_in_reals
+from relay_int8.frontend.onnx.operators.reductions import extreme, reduced, reduced_in_reals
 from relay_int8.frontend.onnx.operators.resize import resize
 from relay_int8.frontend.small_matrices import determinant
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
@@ -344,10 +344,13 @@ CONVERTERS: dict[str, Converter] = {
     "Pow": power,
     "RMSNormalization": rms_norm,
     "RNN": rnn,
+    "ReduceL1": reduced("ReduceL1"),
     "ReduceL2": reduced_in_reals("ReduceL2"),
+    "ReduceLogSum": reduced("ReduceLogSum"),
     "ReduceMax": extreme("ReduceMax"),
     "ReduceMean": reduced_in_reals("ReduceMean"),
     "ReduceMin": extreme("ReduceMin"),
+    "ReduceSumSquare": reduced("ReduceSumSquare"),
     "Resize": resize,
     "RoiAlign": _roi_align,
     "STFT": stft,

@@ -1,4 +1,4 @@
-"""Reductions of types that TVM's importer has no code for, computed in another type."""
+"""Reductions that TVM's importer computes otherwise, or of types that it has no code for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from relay_int8.graph.dataflow import dtype
+from relay_int8.graph.dataflow import dtype, shape
 
 Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
 AXES_ARE_OPERANDS = 18
@@ -25,6 +25,20 @@ def reduced_in_reals(name: str) -> Converter:
     return _in_type(name, 13, lambda kind: kind if kind.startswith("float") else "float32")
 
 
+OF_ELEMENTS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
+    "ReduceL1": relax.op.abs,
+    "ReduceL2": relax.op.abs,
+    "ReduceLogSum": relax.op.log,
+    "ReduceSumSquare": relax.op.square,
+}
+"""What these make of single elements, where a node reduces no axis; TVM's importer leaves them."""
+
+
+def reduced(name: str) -> Converter:
+    """Reduce in the type of the input."""
+    return _in_type(name, 13, lambda kind: kind)
+
+
 def _in_type(name: str, oldest: int, type_for: Callable[[str], str]) -> Converter:
     """Reduce in the type that stands for the input's; axes are attributes in version ``oldest``."""
 
@@ -34,6 +48,8 @@ def _in_type(name: str, oldest: int, type_for: Callable[[str], str]) -> Converte
         version = oldest if "axes" in attributes else AXES_ARE_OPERANDS
         convert = getattr(getattr(onnx_frontend, name), f"_impl_v{version}")
         x, *axes = inputs
+        if name in OF_ELEMENTS and _reduces_nothing(axes, attributes):
+            return OF_ELEMENTS[name](x)
         kind, other = dtype(x), type_for(dtype(x))
         if kind == other:
             return convert(bb, inputs, attributes, [{}, {}])
@@ -41,3 +57,9 @@ def _in_type(name: str, oldest: int, type_for: Callable[[str], str]) -> Converte
         return relax.op.astype(y, kind)
 
     return _convert
+
+
+def _reduces_nothing(axes: list[Any], attributes: dict[str, Any]) -> bool:
+    written = axes[0] if axes and axes[0] is not None else None
+    named = attributes.get("axes") or (written is not None and shape(written) != (0,))
+    return bool(attributes.get("noop_with_empty_axes", 0)) and not named

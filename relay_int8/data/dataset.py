@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,9 +81,11 @@ class Dataset:
             batch = dict(zip(self._names(), batch, strict=True))
         if not isinstance(batch, Mapping):
             if len(self.inputs) != 1:
+                smallest = min(self.inputs, key=lambda info: abs(math.prod(info.shape))).name
                 raise CalibrationError(
-                    f"{label}: one array found, but the network has inputs {self._names()}; "
-                    "give a dictionary of them"
+                    f"{label}: one array found, but the network has inputs {self._names()}; give a "
+                    "dictionary of them, or values of those of an ONNX model that never change: "
+                    f"ImportOptions(values={{{smallest!r}: ...}})"
                 )
             batch = {self.inputs[0].name: batch}
         faults = [f"no input is called {name!r}" for name in batch if name not in self._names()]

@@ -212,7 +212,8 @@ def test_batch_sizes_must_agree():
 
 
 def test_one_array_for_two_inputs():
-    with pytest.raises(CalibrationError, match="give a dictionary"):
+    fixed = r"give a dictionary of them, or .* change: ImportOptions\(values=\{'y': ...\}\)"
+    with pytest.raises(CalibrationError, match=fixed):
         list(open_data([images(2)], [X, Y]))
 
 

@@ -1,6 +1,7 @@
 """Default kernels stay in registers: by the assembler's word nothing is spilled, nothing on a stack.
 
-By default some kernels of ResNet-50 at its published size; with --full those of the whole zoo.
+By default some kernels of ResNet-50 at its published size; with --full those of all networks of the
+zoo, cut to one block of each kind: whole ones repeat their shapes.
 """
 
 import importlib.util
@@ -129,12 +130,12 @@ def kernel_for(task: Task, target: Target) -> Kernel:
 
 
 def zoo_tasks(target: Target) -> dict[str, Task]:
-    """Return the distinct kernels of all networks, by names for CUDA C."""
+    """Return the distinct kernels of networks of published sizes, by names for CUDA C."""
     with sharing_kernels():
         keys = {
             task.key: task
             for name in zoo.NETWORKS
-            for task in network_tasks(import_onnx(zoo.build(name)), target)
+            for task in network_tasks(import_onnx(zoo.build(name, depth="cut")), target)
         }
     return {f"k{i}": task for i, task in enumerate(keys.values())}
 

@@ -100,6 +100,8 @@ def test_an_old_resize_of_two_kinds_is_refused():
             dict(mode="linear", scales=(1, 1, 1.5, 1), antialias=1),
             r"part of a pixel \(\[1.0, 4.0, 7.5, 6.0\]\)",
         ),
+        (dict(mode="quartic", scales=(1, 1, 1.5, 1)), "mode quartic; nearest, linear and cubic"),
+        (dict(scales=(1, 1, 1.5, 1), nearest_mode="up"), "nearest_mode up; round_prefer_floor"),
         (dict(mode="nearest", sizes=(1, 4, 2, 2), antialias=1), "antialias of mode nearest"),
         (dict(mode="cubic", sizes=(1, 4, 2, 2), exclude_outside=1), "exclude_outside is not read"),
         (dict(mode="linear", sizes=(2, 4, 5, 6)), "batch or channels too"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,33 +9,32 @@ import numpy as np
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.onnx.operators.resize_places import (
+    OLD_NEAREST,
+    VOLUME,
+    WITHOUT_SCALE,
+    resize_by_scales,
+)
 from relay_int8.frontend.resampling import (
     FILTERS,
     aligned_pixel,
     filter_weights,
-    resized_at,
     resized_by_products,
 )
 from relay_int8.graph.dataflow import constant, shape
 
-WITHOUT_SCALE = ("align_corners", "tf_crop_and_resize")
-"""Coordinates that follow from the sizes alone."""
-
 SEQUENCE = 3
 """Axes of one: it is resized as an image of one row."""
-VOLUME = 5
 VOLUME_MODES = ("nearest", "linear")
 
 MIDDLES = (b"half_pixel", b"pytorch_half_pixel")
-OLD_NEAREST = "simple"
-"""As a nearest_mode: how pixels were chosen before opset 11."""
 
 
 def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
     """Resize by TVM's importer, after what it would read otherwise is refused.
 
     ONNX computes places with the scales of the file, Relax with the ratio of the sizes: they are
-    the same where a scale gives a whole size; other images are resized by places. To align
+    the same where a scale gives a whole size; others are resized by ``resize_places``. To align
     corners ONNX Runtime looks at the sizes, the standard at the part of a pixel too.
     """
     given = dict(attributes)
@@ -67,7 +65,7 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     if factors is not None and factors.size:
         by_axis = dict(zip(axes, factors.tolist(), strict=True))
         if not _are_whole(by_axis, x_shape):
-            return _scaled(bb, x, wanted, by_axis, given, antialias=antialias)
+            return resize_by_scales(bb, x, wanted, by_axis, given, antialias=antialias)
     if mode == "half_pixel_symmetric":  # differs where a scale gives a part of a pixel alone
         given["coordinate_transformation_mode"] = b"half_pixel"
     if given.get("mode", b"nearest") == b"nearest":
@@ -88,60 +86,6 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
 def _are_whole(scales: dict[int, float], x_shape: tuple[int, ...]) -> bool:
     exact = np.array([x_shape[axis] * scale for axis, scale in scales.items()])
     return np.allclose(exact, np.rint(exact), rtol=0, atol=1e-3)
-
-
-NEAREST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "round_prefer_floor": lambda at: np.ceil(at - np.float32(0.5)),
-    "round_prefer_ceil": lambda at: np.floor(at + np.float32(0.5)),
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
-
-
-def _scaled(
-    bb: relax.BlockBuilder,
-    x: Any,
-    wanted: list[int],
-    scales: dict[int, float],
-    given: dict[str, Any],
-    *,
-    antialias: bool,
-) -> relax.Expr:
-    """Resize by products with the weights of pixels, or by the numbers of the nearest ones."""
-    filter_name = given.get("mode", b"nearest").decode()
-    mode = given.get("coordinate_transformation_mode", b"half_pixel").decode()
-    # The middle of an axis that has none may round to either side.
-    undecided = filter_name == "nearest" and mode == "half_pixel_symmetric"
-    is_large = len(wanted) == VOLUME and filter_name != "nearest"
-    if mode in WITHOUT_SCALE or antialias or undecided or is_large:
-        exact = [extent * scales.get(axis, 1.0) for axis, extent in enumerate(shape(x))]
-        raise NotImplementedError(
-            f"its scales give a part of a pixel ({exact}): export it with sizes"
-        )
-    places = [
-        _places(mode, extent, wanted[axis], np.float32(scales.get(axis, 1.0)))
-        for axis, extent in enumerate(shape(x))
-        if axis > 1
-    ]
-    if filter_name != "nearest":
-        kernel = partial(FILTERS[filter_name], sharpness=float(given.get("cubic_coeff_a", -0.75)))
-        return resized_at(lambda _, y: bb.emit(y), x, places, kernel)
-    nearest = given.get("nearest_mode", b"round_prefer_floor").decode()
-    for i, (at, extent) in enumerate(zip(places, shape(x)[2:], strict=True)):
-        old = "floor" if len(at) > extent else "ceil"
-        places[i] = NEAREST[old if nearest == OLD_NEAREST else nearest](at)
-    return resized_at(lambda _, y: bb.emit(y), x, places, None)
-
-
-def _places(mode: str, size: int, count: int, scale: np.float32) -> np.ndarray:
-    """Return where the pixels of an axis come from, in float32 as ONNX Runtime computes it."""
-    if mode == "pytorch_half_pixel" and count == 1:
-        return np.zeros(1, "float32")
-    middle, start = np.float32(0.0 if mode == "asymmetric" else 0.5), np.float32(0.0)
-    if mode == "half_pixel_symmetric":
-        start = np.float32(size / 2) * (1 - np.float32(count) / (scale * np.float32(size)))
-    at: np.ndarray = start + (np.arange(count, dtype="float32") + middle) / scale - middle
-    return at
 
 
 def _is_channels_last(x_shape: tuple[int, ...], wanted: list[int], axes: list[int]) -> bool:

@@ -7,7 +7,7 @@ import onnx
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx.contrib.experimental import set_apart
 from relay_int8.frontend.onnx.operator_support import SCAN
-from relay_int8.frontend.onnx.operators.resize import OLD_NEAREST
+from relay_int8.frontend.onnx.operators.resize_places import OLD_NEAREST
 from relay_int8.frontend.onnx.rewrites.oldest_opsets import FIRST_PLAIN, to_opset_7
 
 OLDEST_OPSET = 1

@@ -31,6 +31,18 @@ def resized(scales=None, sizes=None, opset=18, **attributes):
     return helper.make_node("Resize", names, [output], **attributes), weights
 
 
+def assert_equal_to_onnx_runtime(cases, opset):
+    """Resize an image as each of ``cases`` says, in one model."""
+    nodes, weights = zip(*(resized(**case) for case in cases), strict=True)
+    constants = {name: array for found in weights for name, array in found.items()}
+    outputs = {case["output"]: None for case in cases}
+    proto = model(nodes, {"x": SIZE}, outputs, constants, opset=opset)
+    x = np.random.default_rng(1).normal(size=SIZE).astype("float32")
+    found = run_relax(import_onnx(proto), x)
+    for name, ours, theirs in zip(outputs, found, run_onnx(proto, x), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
 def test_equals_onnx_runtime():
     cases = [
         dict(output=f"{mode}/{i}", mode="linear", coordinate_transformation_mode=mode, **size)
@@ -57,14 +69,7 @@ def test_equals_onnx_runtime():
             coordinate_transformation_mode="asymmetric", nearest_mode="floor",
         ),
     ]  # fmt: skip
-    nodes, weights = zip(*(resized(**case) for case in cases), strict=True)
-    constants = {name: array for found in weights for name, array in found.items()}
-    outputs = {case["output"]: None for case in cases}
-    proto = model(nodes, {"x": SIZE}, outputs, constants, opset=18)
-    x = np.random.default_rng(1).normal(size=SIZE).astype("float32")
-    found = run_relax(import_onnx(proto), x)
-    for name, ours, theirs in zip(outputs, found, run_onnx(proto, x), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5, err_msg=name)
+    assert_equal_to_onnx_runtime(cases, opset=18)
 
 
 @pytest.mark.parametrize("mode", ["half_pixel", "pytorch_half_pixel"])
@@ -156,14 +161,7 @@ def test_scales_that_give_a_part_of_a_pixel(mode):
         for nearest in (rounded if mode == "nearest" else ("floor",))
         for i, scales in enumerate([(1.5, 0.7), (0.3, 2.3)])
     ]  # fmt: skip
-    nodes, weights = zip(*(resized(**case) for case in cases), strict=True)
-    constants = {name: array for found in weights for name, array in found.items()}
-    outputs = {case["output"]: None for case in cases}
-    proto = model(nodes, {"x": SIZE}, outputs, constants, opset=19)
-    x = np.random.default_rng(1).normal(size=SIZE).astype("float32")
-    found = run_relax(import_onnx(proto), x)
-    for name, ours, theirs in zip(outputs, found, run_onnx(proto, x), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5, err_msg=name)
+    assert_equal_to_onnx_runtime(cases, opset=19)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

@@ -23,54 +23,61 @@ def resized_by_products(
     emit: Emit, x: relax.Expr, wanted: Sequence[int], weights: Weights
 ) -> relax.Expr:
     """Return ``x`` with ``wanted`` pixels along its last one or two axes."""
-    *outer, size = shape(x)
-    if max(map(math.prod, zip(wanted[::-1], shape(x)[::-1], strict=False))) > MOST_WEIGHTS:
-        raise NotImplementedError(f"resizing {list(shape(x))} to {list(wanted)}")
-    if size != wanted[-1]:
-        columns = np.ascontiguousarray(weights(size, wanted[-1]).T)
-        x = emit("columns", relax.op.matmul(x, relax.const(columns)))
-    if len(wanted) > 1 and outer[-1] != wanted[-2]:
-        rows = weights(outer[-1], wanted[-2])
-        x = emit("rows", relax.op.matmul(relax.const(rows), x))
+    sizes = shape(x)[-len(wanted) :]
+    for axis in reversed(range(-len(wanted), 0)):
+        if sizes[axis] != wanted[axis]:
+            _refuse_many(sizes[axis], wanted[axis])
+            x = _product(emit, x, axis, weights(sizes[axis], wanted[axis]))
     return x
 
 
-def resized_at(
-    emit: Emit, x: relax.Expr, places: Sequence[Array], kernel: Callable[[Array], Array] | None
+def filtered_at(
+    emit: Emit, x: relax.Expr, places: Sequence[Array], kernel: Callable[[Array], Array]
 ) -> relax.Expr:
-    """Return ``x`` at ``places`` along its last axes, pixels counted from 0 at the first middle.
+    """Return ``x`` at ``places`` along its last one or two axes, 0 the first pixel's middle.
 
-    The pixels around a place have the weights of a filter, of at most two axes; without one,
-    places are numbers of pixels, which are taken.
+    The pixels around a place have the weights of a filter; the edge goes on outside.
     """
-    rank = len(shape(x))
-    for axis, at in zip(range(rank - len(places), rank), places, strict=True):
-        size = shape(x)[axis]
+    sizes = shape(x)[-len(places) :]
+    for axis in range(-len(places), 0):
+        size, at = sizes[axis], places[axis]
         if np.array_equal(at, np.arange(size)):
             continue
-        if kernel is None:
-            indices = relax.const(at.clip(0, size - 1).astype("int64"))
-            x = emit("taken", relax.op.take(x, indices, axis, mode="clip"))
-            continue
-        if len(at) * size > MOST_WEIGHTS:
-            raise NotImplementedError(f"resizing {size} pixels to {len(at)}")
-        weights = _weights_at(at, size, kernel)
-        if axis == rank - 1:
-            columns = relax.const(np.ascontiguousarray(weights.T))
-            x = emit("columns", relax.op.matmul(x, columns))
-        else:
-            x = emit("rows", relax.op.matmul(relax.const(weights), x))
+        _refuse_many(size, len(at))
+        pixels = np.arange(-WIDEST - 1, size + WIDEST + 1)
+        inside = at.astype("float64").clip(-1, size)
+        parts = _onto_edge(kernel(np.abs(pixels - inside[:, None])), pixels, size)
+        x = _product(emit, x, axis, parts.astype("float32"))
     return x
 
 
-def _weights_at(places: Array, size: int, kernel: Callable[[Array], Array]) -> Array:
-    """Return what is taken of each of ``size`` pixels at some places; the edge goes on outside."""
-    pixels = np.arange(-WIDEST - 1, size + WIDEST + 1)
-    inside = places.astype("float64").clip(-1, size)
-    parts = kernel(np.abs(pixels - inside[:, None]))
+def taken_at(emit: Emit, x: relax.Expr, numbers: Sequence[Array]) -> relax.Expr:
+    """Return the pixels of such ``numbers`` along the last axes; the edge goes on outside."""
+    sizes, rank = shape(x)[-len(numbers) :], len(shape(x))
+    for axis in range(-len(numbers), 0):
+        if not np.array_equal(numbers[axis], np.arange(sizes[axis])):
+            indices = relax.const(numbers[axis].clip(0, sizes[axis] - 1).astype("int64"))
+            x = emit("taken", relax.op.take(x, indices, rank + axis, mode="clip"))
+    return x
+
+
+def _product(emit: Emit, x: relax.Expr, axis: int, weights: Array) -> relax.Expr:
+    """Multiply the last axis (-1) or the one before (-2) by weights, (wanted, size)."""
+    if axis == -1:
+        return emit("columns", relax.op.matmul(x, relax.const(np.ascontiguousarray(weights.T))))
+    return emit("rows", relax.op.matmul(relax.const(weights), x))
+
+
+def _refuse_many(size: int, wanted: int) -> None:
+    if size * wanted > MOST_WEIGHTS:
+        raise NotImplementedError(f"resizing {size} pixels to {wanted}")
+
+
+def _onto_edge(parts: Array, pixels: Array, size: int) -> Array:
+    """Return the parts of each of ``size`` pixels: those outside are added to the edge's."""
     nearest = pixels.clip(0, size - 1)[:, None] == np.arange(size)
-    weights: Array = (parts @ nearest.astype("float64")).astype("float32")
-    return weights
+    found: Array = parts @ nearest.astype("float64")
+    return found
 
 
 def first_pixel(x: relax.Expr) -> relax.Expr:
@@ -101,9 +108,7 @@ def filter_weights(
     beyond = 0 if inside else math.ceil(WIDEST * width)
     middles = (np.arange(wanted)[:, None] + 0.5) * step
     pixels = np.arange(-beyond, size + beyond)
-    parts = kernel(np.abs(pixels + 0.5 - middles) / width)
-    nearest = pixels.clip(0, size - 1)[:, None] == np.arange(size)
-    weights = parts @ nearest.astype("float64")
+    weights = _onto_edge(kernel(np.abs(pixels + 0.5 - middles) / width), pixels, size)
     shares: Array = (weights / weights.sum(axis=1, keepdims=True)).astype("float32")
     return shares
 

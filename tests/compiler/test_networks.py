@@ -1,8 +1,8 @@
 """Whole networks give the oracle's integers on every x86 target, tensor by tensor.
 
-Published structures with made-up weights: cut to one block of each kind; three of them also whole.
-Trained networks are always whole. Without --full all run on one target; small networks run on every
-one.
+Published structures with made-up weights: cut to one block of each kind; with --full three of them
+also whole. Trained networks are always whole. Without --full all run on one target; small networks
+run on every one.
 """
 
 import pytest

@@ -20,7 +20,7 @@ from tests.onnx_models import model
 from tests.quantized_networks import QuantizedNetwork
 from tests.sequence_networks import NETWORKS as SEQUENCES
 from tests.small_networks import NETWORKS, NetworkWriter, any_params
-from tests.x86_targets import FASTEST
+from tests.x86_targets import FASTEST, case
 
 MOST = 5
 
@@ -31,11 +31,13 @@ def run(machine: relax.VirtualMachine, inputs: dict[str, np.ndarray]) -> list[np
     return [tensor.numpy() for tensor in tensors]
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_equals_oracle(name: str):
+@pytest.mark.parametrize(
+    ("target", "name"), [*((FASTEST, name) for name in NETWORKS), case("x86-avx2", "residual")]
+)
+def test_equals_oracle(target: str, name: str):
     network = QuantizedNetwork.make(NETWORKS[name](), any_params)
     machine = virtual_machine(
-        compile_module(with_open_batch(network.mod, MOST), Target(TARGETS[FASTEST]))
+        compile_module(with_open_batch(network.mod, MOST), Target(TARGETS[target]))
     )
     ((x, array),) = network.inputs.items()
     for batch in (1, 3, MOST):

@@ -1,7 +1,7 @@
 """Default kernels stay in registers: by the assembler's word nothing is spilled, nothing on a stack.
 
 By default some kernels of ResNet-50 at its published size; with --full those of all networks of the
-zoo, cut to one block of each kind: whole ones repeat their shapes.
+zoo, cut to one block of each kind: whole ones have more kernels of the same kinds.
 """
 
 import importlib.util

@@ -14,9 +14,10 @@ from relay_int8.frontend.blocks import Blocks, join_blocks
 from relay_int8.frontend.resampling import (
     FILTERS,
     filter_weights,
+    filtered_at,
     first_pixel,
-    resized_at,
     resized_by_products,
+    taken_at,
 )
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import shape
@@ -162,8 +163,8 @@ def _at_places(
         at = (np.arange(wanted, dtype="float32") + half) * ratio
         places.append(np.floor(at) if is_nearest else at - half)
     if is_nearest:
-        return resized_at(step.emit, step.x, places, None)
-    return resized_at(step.emit, step.x, places, partial(FILTERS[method], sharpness=CUBIC))
+        return taken_at(step.emit, step.x, places)
+    return filtered_at(step.emit, step.x, places, partial(FILTERS[method], sharpness=CUBIC))
 
 
 def _pixel_shuffle(step: TorchStep) -> relax.Expr:

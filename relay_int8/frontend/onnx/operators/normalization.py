@@ -27,7 +27,7 @@ def batch_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes
                 "it normalizes by the statistics of the batch (training_mode = 1): export the "
                 "model in evaluation mode"
             )
-        epsilon = float(attributes.get("epsilon", 1e-5))
+        epsilon = float(attributes.get("epsilon", EPSILON))
         return normalized_by_batch(lambda _, y: bb.emit(y), x, gamma, beta, epsilon)
     results = onnx_frontend.BatchNormalization._impl_v15(bb, inputs, attributes, [{}, {}])
     return results.fields[0]
@@ -41,15 +41,15 @@ def layer_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes
     x, scale, bias = (*inputs, None)[:3]
     axes, number = _axes(x, attributes), float(attributes.get("epsilon", EPSILON))
     dims = shape(x)[axes[0] :]
-    gamma, factor = _along(bb, scale, dims)
-    beta, term = None, bias
-    if bias is not None and factor is None:
-        beta, term = _along(bb, bias, dims)
-    gamma = relax.const(np.ones(dims), dtype(x)) if gamma is None else gamma
-    beta = relax.const(np.zeros(dims), dtype(x)) if beta is None else beta
-    y = bb.emit(relax.op.nn.layer_norm(x, gamma, beta, axes, number))
-    y = y if factor is None else bb.emit(relax.op.multiply(y, factor))
-    y = y if term is None else bb.emit(relax.op.add(y, term))
+    gamma = _along(bb, scale, dims)
+    beta = None if gamma is None or bias is None else _along(bb, bias, dims)
+    ones, zeros = (relax.const(np.full(dims, value), dtype(x)) for value in (1, 0))
+    factors, terms = ones if gamma is None else gamma, zeros if beta is None else beta
+    y = bb.emit(relax.op.nn.layer_norm(x, factors, terms, axes, number))
+    if gamma is None:
+        y = bb.emit(relax.op.multiply(y, scale))
+    if bias is not None and beta is None:
+        y = bb.emit(relax.op.add(y, bias))
     if attributes["tvm_custom"]["num_outputs"] == 1:
         return y
     epsilon = relax.const(number, dtype(x))
@@ -79,7 +79,7 @@ def rms_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) 
     """
     x, scale = inputs
     axes = _axes(x, attributes)
-    gamma, _ = _along(bb, scale, shape(x)[axes[0] :])
+    gamma = _along(bb, scale, shape(x)[axes[0] :])
     if axes[0] > 0 and gamma is not None:
         return onnx_frontend.RMSNormalization._impl_v23(bb, [x, gamma], attributes, [{}, {}])
     epsilon = relax.const(float(attributes.get("epsilon", EPSILON)), dtype(x))
@@ -90,15 +90,15 @@ def rms_norm(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) 
 
 def _along(
     bb: relax.BlockBuilder, parameter: relax.Expr, dims: tuple[int, ...]
-) -> tuple[relax.Expr | None, relax.Expr | None]:
-    """Return a scale or a bias of the normalized extents, or itself where it has other axes too."""
+) -> relax.Expr | None:
+    """Return a scale or a bias of the normalized extents; None where it has other axes too."""
     own = shape(parameter)
     if own == dims:
-        return parameter, None
+        return parameter
     if any(extent != 1 for extent in own[: -len(dims)]):
-        return None, parameter
+        return None
     inner = bb.emit(relax.op.reshape(parameter, own[-len(dims) :]))
-    return bb.emit(relax.op.broadcast_to(inner, dims)), None
+    return bb.emit(relax.op.broadcast_to(inner, dims))
 
 
 def _axes(x: relax.Expr, attributes: Attributes) -> list[int]:

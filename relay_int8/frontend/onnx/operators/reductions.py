@@ -13,6 +13,13 @@ from relay_int8.graph.dataflow import dtype, shape
 Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
 AXES_ARE_OPERANDS = 18
 """Opset from which the axes of these reductions are an operand."""
+OF_ELEMENTS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
+    "ReduceL1": relax.op.abs,
+    "ReduceL2": relax.op.abs,
+    "ReduceLogSum": relax.op.log,
+    "ReduceSumSquare": relax.op.square,
+}
+"""What these make of single elements, where a node reduces no axis; TVM's importer leaves them."""
 
 
 def extreme(name: str) -> Converter:
@@ -23,15 +30,6 @@ def extreme(name: str) -> Converter:
 def reduced_in_reals(name: str) -> Converter:
     """Reduce integers as reals, and cut off fractions of the result."""
     return _in_type(name, 13, lambda kind: kind if kind.startswith("float") else "float32")
-
-
-OF_ELEMENTS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
-    "ReduceL1": relax.op.abs,
-    "ReduceL2": relax.op.abs,
-    "ReduceLogSum": relax.op.log,
-    "ReduceSumSquare": relax.op.square,
-}
-"""What these make of single elements, where a node reduces no axis; TVM's importer leaves them."""
 
 
 def reduced(name: str) -> Converter:

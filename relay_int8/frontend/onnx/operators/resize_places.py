@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.resampling import FILTERS, resized_at
+from relay_int8.frontend.resampling import FILTERS, filtered_at, taken_at
 from relay_int8.graph.dataflow import shape
 
 WITHOUT_SCALE = ("align_corners", "tf_crop_and_resize")
@@ -60,14 +60,14 @@ def resize_by_scales(
         if filter_name not in FILTERS:
             raise NotImplementedError(f"mode {filter_name}; nearest, linear and cubic are read")
         kernel = partial(FILTERS[filter_name], sharpness=float(given.get("cubic_coeff_a", -0.75)))
-        return resized_at(lambda _, y: bb.emit(y), x, places, kernel)
+        return filtered_at(lambda _, y: bb.emit(y), x, places, kernel)
     nearest = given.get("nearest_mode", b"round_prefer_floor").decode()
     if nearest not in (*NEAREST, OLD_NEAREST):
         raise NotImplementedError(f"nearest_mode {nearest}; {', '.join(NEAREST)} are read")
     for i, (at, extent) in enumerate(zip(places, shape(x)[2:], strict=True)):
         old = "floor" if len(at) > extent else "ceil"
         places[i] = NEAREST[old if nearest == OLD_NEAREST else nearest](at)
-    return resized_at(lambda _, y: bb.emit(y), x, places, None)
+    return taken_at(lambda _, y: bb.emit(y), x, places)
 
 
 def _places(mode: str, size: int, count: int, scale: np.float32) -> np.ndarray:

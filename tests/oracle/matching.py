@@ -339,8 +339,8 @@ def _is_product(node: object) -> bool:
 def _is_core(node: Node) -> bool:
     if node.op in ("maximum", "minimum") and "constant" in [arg.op for arg in node.args]:
         return any(is_view(arg) for arg in node.args)
-    if node.op == "multiply":
-        return _are_operands(node.args)
+    if node.op == "multiply":  # a square is a function of one tensor
+        return node.args[0] is not node.args[1] and _are_operands(node.args)
     if node.op in BINARY:
         return all(is_view(arg) for arg in node.args)
     if node.op in (*AVERAGES, "sample2d") or (node.op == "resize2d" and is_bilinear(node.attrs)):

@@ -180,6 +180,16 @@ def test_a_composed_function_of_one_tensor_is_one_table():
     np.testing.assert_array_equal(y, [0, 0, -3, 2, 9, 127])
 
 
+def test_a_square_is_a_table():
+    """229.49999: a float32 multiplier would make 229.5 of it, and then 230."""
+    net = QdqBuilder()
+    x = net.integers("x", (2,), 0.010256477631628513, 0, "uint8")
+    y = quantized(
+        net, R.multiply(x, x), {"x": np.array([1, 255], U8)}, 0.029805345460772514, 0, "uint8"
+    )
+    np.testing.assert_array_equal(y, [0, 229])
+
+
 def test_a_table_that_is_not_finite_is_refused():
     net = QdqBuilder()
     y = R.log(net.integers("x", (1,), 1.0, 0, "uint8"))

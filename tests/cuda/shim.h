@@ -241,6 +241,10 @@ static Error launch(const int* size, bool has_barriers) {
 #define uint unsigned int
 #define uchar unsigned char
 #define ushort unsigned short
+#define CUDART_INF_F INFINITY
+#define CUDART_NAN_F NAN
+#define CUDART_INF INFINITY
+#define CUDART_NAN NAN
 
 #define SHIM_VECTORS(type, name)                                                           \
   struct name##2 { type x, y; } __attribute__((aligned(2 * sizeof(type))));                \

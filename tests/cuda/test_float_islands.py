@@ -1,5 +1,6 @@
 """Operators that stay float and have no template, on the emulated GPU: as on the CPU."""
 
+import importlib.util
 import math
 from collections.abc import Callable
 
@@ -12,9 +13,10 @@ from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.graph.attributes import SPEC
 from relay_int8.graph.dataflow import shape
+from schedules.cuda.toolchain.nvrtc import Nvrtc
 from schedules.targets import native_target
-from tests.cuda.emulator import launch_size
-from tests.cuda.run_network import EmulatedNetwork
+from tests.cuda.emulator import kernels, launch_size
+from tests.cuda.run_network import EmulatedNetwork, kernel_source, lowered
 from tests.cuda.run_template import SM_80
 from tests.run_built import run_built
 from tests.small_networks import NetworkWriter, images, nn
@@ -42,7 +44,17 @@ ISLANDS = {
     ),
     "mean": lambda net, x: net.emit("y", relax.op.mean(x, axis=1, keepdims=True)),
     "exp": lambda net, x: net.emit("y", relax.op.exp(x)),
+    "max": lambda net, x: net.emit("y", relax.op.max(cut(net, x), axis=1)),
 }
+BOUND = {
+    "scatter": lambda net, x: net.emit(
+        "y", relax.op.scatter_elements(x, relax.const([[5, 0, 39]], "int64"), net.constant(1, 3), 1)
+    ),
+    "searchsorted": lambda net, x: net.emit(
+        "y", relax.op.bucketize(x, relax.const([-1.0, 0.0, 0.5], "float32"))
+    ),
+}
+"""Whose kernels TVM writes for threads of a GPU itself."""
 
 
 @pytest.fixture(scope="module", params=ISLANDS)
@@ -73,3 +85,22 @@ def test_islands_have_threads(emulated):
     for name, func in islands.items():
         assert f"{name}_kernel" in emulated.source
         assert math.prod(launch_size(func)[3:]) >= 32
+
+
+def test_nvrtc_compiles_them(emulated):
+    """Without the headers of a toolkit, where TVM takes infinity from."""
+    compiled(kernel_source(emulated.mod, SM_80))
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_kernels_that_have_threads_keep_them(name):
+    source = kernel_source(lowered(normalize()(network(BOUND[name])), SM_80), SM_80)
+    assert any(name in kernel for kernel in kernels(source))
+    compiled(source)
+
+
+def compiled(source: str) -> bytes:
+    """Return the machine code of CUDA C."""
+    if importlib.util.find_spec("nvidia") is None:
+        pytest.skip("needs nvidia-cuda-nvrtc-cu12, of the extra cuda")
+    return Nvrtc().compile(source, "sm_80").binary

@@ -1,8 +1,8 @@
 """What stands before generated CUDA C when it is compiled without CUDA's headers.
 
 TVM's own preamble includes headers of a toolkit. Kernels of this package need none of them: only
-the names of the sized types, dp4a of unsigned by signed bytes, which CUDA C lacks, and conversions
-of float16, which it has in a header alone.
+the names of the sized types, dp4a of unsigned by signed bytes, which CUDA C lacks, conversions of
+float16 and the constants that are not finite, which it has in headers alone.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ typedef unsigned long long uint64_t;
 #define uint unsigned int
 #define uchar unsigned char
 #define ushort unsigned short
+#define CUDART_INF_F __int_as_float(0x7f800000)
+#define CUDART_NAN_F __int_as_float(0x7fffffff)
+#define CUDART_INF __longlong_as_double(0x7ff0000000000000LL)
+#define CUDART_NAN __longlong_as_double(0xfff8000000000000LL)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 610
 static __device__ __forceinline__ int __dp4a(unsigned int a, int b, int c) {
   int d;

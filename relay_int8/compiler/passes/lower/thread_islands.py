@@ -10,6 +10,7 @@ Exact:  sums are rounded in another order than on a CPU; all else is computed el
 from __future__ import annotations
 
 import tvm
+import tvm_ffi
 from tvm import IRModule, tirx
 from tvm.s_tir import SBlock, Schedule, dlight
 from tvm.s_tir.schedule import SBlockRV
@@ -26,9 +27,20 @@ class ThreadIslands:
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with such kernels bound to threads; ``mod`` itself is left alone."""
-        rules = (*(_Tried(rule()) for rule in RULES), dlight.gpu.Fallback(), _Outermost())
+        tried = (_Tried(rule()) for rule in RULES)
+        rules = (_Bound(), *tried, dlight.gpu.Fallback(), _Outermost())
         result: IRModule = dlight.ApplyDefaultSchedule(*rules)(mod.clone())
         return result
+
+
+class _Bound:
+    """A kernel that TVM writes for the threads of a GPU, such as a scatter, as it is."""
+
+    def apply(self, func: tirx.PrimFunc, target: Target, tunable: bool) -> Schedule | None:
+        """Return the kernel, or None where it has no threads."""
+        keys: set[str] = set()
+        tvm_ffi.structural_walk(func.body, (tirx.AttrStmt, lambda found: keys.add(found.attr_key)))
+        return Schedule(func) if "thread_extent" in keys else None
 
 
 class _Tried:

@@ -29,7 +29,6 @@ from relay_int8.graph.layers import averaged_tensors
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
 from relay_int8.notices import notice
-from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
 from relay_int8.quantization.functions import read_functions
@@ -102,12 +101,12 @@ def quantize(
         else _calibrated(reference, plan, data, config, keep_histograms, progress)
     )
     if not table.model_hash:
-        table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
-    table.check(_schemes(plan), float_digest(reference))
+        table = fit(table, plan.schemes, tensor_names(mod) | tensor_names(reference))
+    table.check(plan.schemes, float_digest(reference))
     if table.factors:
         reference = with_factors(reference, table.factors)
         plan = annotate(reference, config)  # a norm may be written twice
-        table.check(_schemes(plan))
+        table.check(plan.schemes)
     config = _with_means(config, table, averaged_tensors(reference["main"], plan))
     plan, corrected = _in_range(reference, plan, table, config, data, progress)
     require_integers(plan, config)
@@ -227,7 +226,6 @@ def _calibrated(
     keep_histograms: bool,
     progress: Progress | None,
 ) -> CalibrationTable:
-    schemes = _schemes(plan)
     single = of_one_image(reference)
     tools = config.applied
     means = averaged_tensors(reference["main"], plan) if tools.correction == "analytic" else []
@@ -235,11 +233,11 @@ def _calibrated(
     method = HISTOGRAMS if tuned else find_method(config.method)
     scalable = scalable_channels(single, plan, config)
     network = CalibrationNetwork(
-        single, schemes, means, native_target(), method, observed_channels(scalable, method)
+        single, plan.schemes, means, native_target(), method, observed_channels(scalable, method)
     )
     table = calibrate(
         by_all_cores(network),
-        schemes,
+        plan.schemes,
         data,
         method=method,
         functions=read_functions(reference["main"], plan),
@@ -267,10 +265,6 @@ def _with_means(
         "them"
     )
     return replace(config, bias_correction=False)
-
-
-def _schemes(plan: Plan) -> dict[str, PlannedScheme]:
-    return {name: plan.tensors[name].scheme for name in plan.calibrated}
 
 
 def _corrected(

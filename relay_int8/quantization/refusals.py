@@ -22,7 +22,7 @@ from relay_int8.quantization.config import QuantConfig
 def out_of_range(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:
     """Return the layers that have no integers with these ranges, and why."""
     main = reference["main"]
-    integer = {layer.name for layer in plan.layers if layer.integer}
+    integer = plan.integer_layers
     refused = {
         group.name: reason
         for group in find_groups(main, separate=plan.additions)

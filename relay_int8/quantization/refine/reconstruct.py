@@ -125,7 +125,7 @@ class _Reconstruction:
         self.constants = Layers({}, {})
         self._network = network
         self._rounding = rounding
-        self._integer = {layer.name for layer in simulation.plan.layers if layer.integer}
+        self._integer = simulation.plan.integer_layers
         self._params = params_of(simulation)
         self._float: Arrays = network.stacked(images)
         self._quantized: Arrays = dict(self._float)

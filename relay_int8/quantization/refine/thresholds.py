@@ -111,7 +111,7 @@ def candidates(entry: Entry) -> list[Entry]:
 
 def _readers(network: NumpyNetwork, plan: Plan) -> dict[str, list[Group]]:
     """Return, for each tensor of the plan, the integer groups that read it."""
-    integer = {layer.name for layer in plan.layers if layer.integer}
+    integer = plan.integer_layers
     readers: dict[str, list[Group]] = {}
     for group in network.groups:
         for var in group.inputs:

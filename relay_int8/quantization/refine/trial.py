@@ -230,10 +230,9 @@ class _Fit:
 
     def _calibrate(self, config: QuantConfig) -> CalibrationTable:
         planned = self._planned(replace(config, method=QuantConfig.method))
-        schemes = {name: planned.plan.tensors[name].scheme for name in planned.plan.calibrated}
         return calibrate(
-            KnownRunner(planned.floats, schemes, planned.means),
-            schemes,
+            KnownRunner(planned.floats, planned.plan.schemes, planned.means),
+            planned.plan.schemes,
             planned.floats,
             method=config.method,
             functions=planned.functions,

@@ -190,7 +190,7 @@ def _in_range(
     """Return the plan without layers that have no integers, and the network to be quantized."""
     refused: dict[str, str] = {}
     while True:
-        params = {name: table.entries[name].qparams() for name in plan.calibrated}
+        params = table.qparams(plan.calibrated)
         corrected = _corrected(reference, plan, table, config, data, progress)
         found = _spoiled(reference, plan, table, config) | out_of_range(corrected, plan, params)
         if not found:
@@ -213,7 +213,7 @@ def _with_pairs(
     corrected: IRModule, plan: Plan, table: CalibrationTable, config: QuantConfig
 ) -> IRModule:
     """Return the QDQ module."""
-    params = {name: table.entries[name].qparams() for name in plan.calibrated}
+    params = table.qparams(plan.calibrated)
     quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(corrected)
     return with_requantize(quantized, config.requantize)
 
@@ -277,7 +277,7 @@ def _corrected(
 ) -> IRModule:
     """Return the float network with the weights and biases that are to be quantized."""
     tools = config.applied
-    params = {name: table.entries[name].qparams() for name in plan.calibrated}
+    params = table.qparams(plan.calibrated)
     if tools.correction == "none":
         return reference
     if tools.correction == "analytic":

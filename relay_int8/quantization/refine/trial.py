@@ -173,7 +173,7 @@ class _Fit:
         ranges = replace(config, tools=_of_ranges(tools))
         planned = self._planned(replace(ranges, method=QuantConfig.method))
         table = self._calibrated(ranges)
-        params = {name: table.entries[name].qparams() for name in planned.plan.calibrated}
+        params = table.qparams(planned.plan.calibrated)
         simulation = Simulation(plan=planned.plan, params=params)
         network = planned.floats.network
         if tools.correction == "analytic":

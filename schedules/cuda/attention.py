@@ -17,13 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_operator, whole
+from schedules.bodies.buffers import allocate, declare_operator, whole
 from schedules.bodies.epilogue import fma
 from schedules.bodies.expressions import clamp, to_integer
 from schedules.bodies.matrices import (
@@ -76,10 +75,10 @@ class _Emitter:
     def __init__(self, spec: Attention, buffers: dict[str, Any], lane: Expr) -> None:
         self.spec, self.buffers, self.lane = spec, buffers, lane
         self.score = "int32" if spec.mask_strides is None else "float32"
-        self.scores = _shared("scores", spec.keys, self.score)
-        self.powers = _shared("powers", spec.keys, "uint8")
-        self.most = _shared("most", THREADS, self.score)
-        self.sums = _shared("sums", THREADS, "int32")
+        self.scores = allocate("scores", (spec.keys,), self.score, "shared")
+        self.powers = allocate("powers", (spec.keys,), "uint8", "shared")
+        self.most = allocate("most", (THREADS,), self.score, "shared")
+        self.sums = allocate("sums", (THREADS,), "int32", "shared")
 
     def emit(self, outer: Expr, query: Expr) -> None:
         """Emit scores, powers and means, a barrier after each."""
@@ -172,11 +171,6 @@ class _Emitter:
         result = clamp(scaled, bounds) if is_float else to_integer(scaled, z[3], bounds, spec.y)
         offset = y.start(outer) + query * y.strides[3] + column * y.strides[4]
         T.buffer_store(y.flat(), result, [offset])
-
-
-def _shared(name: str, count: int, dtype: str) -> Any:
-    buffer = T.sblock_alloc_buffer(int64((count,)), dtype, scope="shared", layout=None)
-    return IRBuilder.name(name, buffer)
 
 
 def _barrier() -> None:

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
+from schedules.bodies.buffers import allocate
 from schedules.bodies.epilogue import fma
 from schedules.bodies.matrices import Matrix
 from schedules.spec import Attention, Product
@@ -60,8 +59,7 @@ def matrix_of(spec: Product | Attention, buffers: dict[str, Any], name: str) -> 
 
 def accumulator(name: str, dtype: str) -> Any:
     """Declare a register of the thread."""
-    buffer = T.sblock_alloc_buffer(int64((1,)), dtype, scope="local", layout=None)
-    IRBuilder.name(name, buffer)
+    buffer = allocate(name, (1,), dtype, "local")
     T.buffer_store(buffer, tirx.const(0, dtype), [T.int64(0)])
     return buffer
 

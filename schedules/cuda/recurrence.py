@@ -26,14 +26,12 @@ from typing import Any
 
 import numpy as np
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies import recurrence as bodies
-from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_arguments, flat, whole
+from schedules.bodies.buffers import allocate, declare_arguments, flat, whole
 from schedules.bodies.epilogue import fma
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.recurrence import Elements, Phase
@@ -129,12 +127,12 @@ class _Emitter:
         self.turns = -(-spec.hidden // self.threads)
         self.x, self.y = flat(buffers["x"]), flat(buffers["y"])
         self.held = {
-            name: _memory(name, self.turns, "float32", "local") for name in bodies.held(spec)
+            name: allocate(name, (self.turns,), "float32", "local") for name in bodies.held(spec)
         }
         dtype = "int8" if spec.quantized else "float32"
-        self.multiplied = _memory("multiplied", _depth(spec), dtype, "shared")
-        self.most = _memory("most", self.threads, "float32", "shared")
-        self.top = _memory("top", 1, "float32", "local")
+        self.multiplied = allocate("multiplied", (_depth(spec),), dtype, "shared")
+        self.most = allocate("most", (self.threads,), "float32", "shared")
+        self.top = allocate("top", (1,), "float32", "local")
 
     def emit(self) -> None:
         """Emit the steps, from a state of zeros on."""
@@ -163,7 +161,7 @@ class _Emitter:
         step = T.Bind(bodies.step_of(self.top[T.int64(0)])) if spec.quantized else None
 
         def _element(turn: Expr, element: Expr) -> None:
-            sums = {gate: _memory("acc", 1, dtype, "local") for gate in phase.gates}
+            sums = {gate: allocate("acc", (1,), dtype, "local") for gate in phase.gates}
             for acc in sums.values():
                 T.buffer_store(acc, tirx.const(0, dtype), [T.int64(0)])
             with T.serial(T.int64(_depth(spec) // _width(spec))) as k:
@@ -262,11 +260,6 @@ class _Emitter:
                 return
             with T.If(element < self.spec.hidden), T.Then():
                 emit(turn, element)
-
-
-def _memory(name: str, count: int, dtype: str, scope: str) -> Any:
-    buffer = T.sblock_alloc_buffer(int64((count,)), dtype, scope=scope, layout=None)
-    return IRBuilder.name(name, buffer)
 
 
 def _barrier() -> None:

@@ -27,14 +27,12 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
 from schedules.bodies.border import axes_of
-from schedules.bodies.buffers import declare_arguments, flat, ramp, whole
+from schedules.bodies.buffers import allocate, declare_arguments, flat, ramp, whole
 from schedules.bodies.epilogue import broadcast, epilogue
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.dot import F32, LANES, accumulators
@@ -157,8 +155,7 @@ class _Emitter:
         (blocks, height, width), (top, left) = self._spec.x_shape, self._spec.padding
         rows, columns = self._read
         x = self._buffers["x"]
-        padded = T.sblock_alloc_buffer((blocks, rows, columns, T.int64(LANES)), layout=None)
-        IRBuilder.name("image", padded)
+        padded = allocate("image", (blocks, rows, columns, LANES), "float32")
         with T.grid(blocks, rows) as loops, T.sblock(PADDED):
             c, h = axes("c h", (blocks, rows), loops)
             T.reads(whole(x))
@@ -180,8 +177,7 @@ class _Emitter:
     def _places(self) -> Any:
         """Note where the window of each position begins: divisions in each tile would take long."""
         columns, (down, across) = self._read[1], self._spec.strides
-        places = T.sblock_alloc_buffer((self._rows, self._columns), "int64", layout=None)
-        IRBuilder.name("places", places)
+        places = allocate("places", (self._rows, self._columns), "int64")
         with T.grid(self._rows, self._columns) as loops, T.sblock(PLACES):
             h, w = axes("h w", (self._rows, self._columns), loops)
             T.reads()
@@ -202,8 +198,8 @@ class _Emitter:
             T.sblock_attr({"template": NAME})
             x, y, begins = flat(source), flat(buffers["y"]), flat(places)
             r = flat(buffers["r"]) if spec.residual else None
-            offsets = _local((width,), "int64", "offsets")
-            acc = _local((blocks * width,), f"float32x{LANES}", "acc")
+            offsets = allocate("offsets", (width,), "int64")
+            acc = allocate("acc", (blocks * width,), f"float32x{LANES}")
             block, part = task // TASKS * blocks, task % TASKS
             tiles = (self._positions + (width - 1)) // width
             first = part * tiles // TASKS
@@ -287,10 +283,6 @@ def _loader(buffers: dict[str, Any], block: Expr) -> Callable[..., Expr]:
         return loaded
 
     return _load
-
-
-def _local(shape: tuple[int, ...], dtype: str, name: str) -> Any:
-    return IRBuilder.name(name, T.sblock_alloc_buffer(int64(shape), dtype, layout=None))
 
 
 def _unrolled(count: int) -> Any:

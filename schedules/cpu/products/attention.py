@@ -20,13 +20,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_operator, ramp, whole
+from schedules.bodies.buffers import allocate, declare_operator, ramp, whole
 from schedules.bodies.epilogue import broadcast, cast, fma, requantized
 from schedules.bodies.matrices import (
     Matrix,
@@ -133,7 +131,7 @@ class _Emitter:
 
     def _packed(self, name: str, panels: Panels, source: Matrix) -> tuple[Any, Any]:
         """Emit the region that packs one operand; return its panels and sums."""
-        packed, sums = panels.allocate(self.outer, f"{name}_panels")
+        packed, sums = panels.buffers(self.outer, f"{name}_panels")
         count = self.outer * panels.blocks
         with tasks(self.spec, count) as task, T.sblock(f"{name}_panels"):
             (t,) = axes("t", [count], [task])
@@ -143,16 +141,13 @@ class _Emitter:
         return packed, sums
 
     def _tile(self, outer: Expr, first: Expr, keys: Any, values: Any) -> None:
-        scores = self._scratch("scores", (self.height, self.padded), self.scores)
-        powers = self._scratch("powers", (self.height, self.padded), self.copied)
-        totals = self._scratch("totals", (self.height,), "int32")
+        scores = allocate("scores", (self.height, self.padded), self.scores)
+        powers = allocate("powers", (self.height, self.padded), self.copied)
+        totals = allocate("totals", (self.height,), "int32")
         self._score(outer, first, keys, scores)
         with T.serial(T.int64(self.height)) as r:
             self._raise(outer, r, scores, powers, totals)
         self._mix(outer, first, values, powers, totals)
-
-    def _scratch(self, name: str, shape: tuple[int, ...], dtype: str) -> Any:
-        return IRBuilder.name(name, T.sblock_alloc_buffer(int64(shape), dtype, layout=None))
 
     def _score(self, outer: Expr, first: Expr, keys: Any, scores: Any) -> None:
         """Emit the scores of a tile of queries."""
@@ -254,8 +249,8 @@ class _Emitter:
     def _raise(self, outer: Expr, r: Expr, scores: Any, powers: Any, totals: Any) -> None:
         """Emit the powers of one row of scores, and their sum."""
         low = MASKED_SCORE if self.scores == "int32" else -FLOAT32_MAX
-        most = self._scratch("most", (LANES,), self.scores)
-        sum_of = self._scratch("sum", (LANES,), "int32")
+        most = allocate("most", (LANES,), self.scores)
+        sum_of = allocate("sum", (LANES,), "int32")
         all_lanes, blocks = [ramp(LANES)], T.int64(self.keys.blocks)
         T.buffer_store(most, broadcast(tirx.const(low, self.scores), LANES), all_lanes)
         T.buffer_store(sum_of, broadcast(tirx.const(0, "int32"), LANES), all_lanes)

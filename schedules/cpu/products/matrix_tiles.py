@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import ramp
+from schedules.bodies.buffers import allocate, ramp
 from schedules.bodies.epilogue import broadcast, cast
 from schedules.bodies.matrices import Matrix
 from schedules.cpu.dot import LANES, Dot
@@ -61,11 +59,9 @@ def accumulate(
     dtype = "float32" if dot.float32 else "int32"
     zero, all_lanes = broadcast(tirx.const(0, dtype), LANES), [ramp(LANES)]
     sums = [
-        [T.sblock_alloc_buffer(int64((LANES,)), dtype, layout=None) for _ in range(tile.blocks)]
-        for _ in range(tile.rows)
+        [allocate("acc", (LANES,), dtype) for _ in range(tile.blocks)] for _ in range(tile.rows)
     ]
     for buffer in _flattened(sums):
-        IRBuilder.name("acc", buffer)
         T.buffer_store(buffer, zero, all_lanes)
     with T.serial(T.int64(steps)) as step:
         if beside:
@@ -148,10 +144,8 @@ class Rows:
         width = self.dot.width
         if not self.staged:
             return lambda r, step: flat[ramp(width, start + (first + r) * down + step * width)]
-        shape = int64((self.tile.rows, self.steps * width))
         dtype = self.dot.staged or self.dtype
-        copy = T.sblock_alloc_buffer(shape, dtype, layout=None)
-        IRBuilder.name("rows", copy)
+        copy = allocate("rows", (self.tile.rows, self.steps * width), dtype)
         columns = self.source.columns
         with T.serial(T.int64(self.tile.rows)) as r:
 
@@ -173,10 +167,8 @@ class Rows:
         Nothing is summed where ``z_other`` is 0.
         """
         height, zero = T.int64(self.tile.rows), tirx.const(0, "int32")
-        corrections = T.sblock_alloc_buffer(int64((self.tile.rows,)), "int32", layout=None)
-        vector = T.sblock_alloc_buffer(int64((LANES,)), "int32", layout=None)
-        IRBuilder.name("corrections", corrections)
-        IRBuilder.name("total", vector)
+        corrections = allocate("corrections", (self.tile.rows,), "int32")
+        vector = allocate("total", (LANES,), "int32")
         with T.serial(height) as r:
             T.buffer_store(corrections, zero, [r])
         with T.If(z_other != 0), T.Then(), T.serial(height) as r:

@@ -91,7 +91,7 @@ class _Emitter:
 
     def emit(self) -> None:
         """Emit the panels, then the products."""
-        panels, sums = self.panels.allocate(self.outer, "panels")
+        panels, sums = self.panels.buffers(self.outer, "panels")
         with tasks(self.spec, self.outer * self.panels.blocks) as task, T.sblock("panels"):
             (t,) = axes("t", [self.outer * self.panels.blocks], [task])
             T.reads(whole(self.buffers["b"]))

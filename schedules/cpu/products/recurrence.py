@@ -25,14 +25,12 @@ from dataclasses import replace
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies import recurrence as bodies
-from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_arguments, flat, ramp, whole
+from schedules.bodies.buffers import allocate, declare_arguments, flat, ramp, whole
 from schedules.bodies.epilogue import broadcast, cast
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.recurrence import Elements, Phase
@@ -98,7 +96,7 @@ class _Emitter:
         self.x, self.y = flat(buffers["x"]), flat(buffers["y"])
         self.held = {name: self._state(name) for name in bodies.held(spec)}
         self.multiplied = self._state("multiplied", state_type(dot))
-        self.top = _buffer("top", (1,), "float32")
+        self.top = allocate("top", (1,), "float32")
         self.inputs = self._inputs()
 
     def emit(self) -> None:
@@ -208,7 +206,7 @@ class _Emitter:
 
     def _largest(self, state: Any) -> Expr:
         """Emit ``top``; return it."""
-        most, lanes = _buffer("most", (LANES,), "float32"), ramp(LANES)
+        most, lanes = allocate("most", (LANES,), "float32"), ramp(LANES)
         least = broadcast(tirx.const(LEAST_STATE, "float32"), LANES)
         T.buffer_store(most, least, [lanes])
         with T.serial(T.int64(self.blocks)) as block:
@@ -245,13 +243,13 @@ class _Emitter:
                 _store(whole_blocks * LANES + k, 1)
 
     def _state(self, name: str, dtype: str = "float32") -> Any:
-        return _buffer(name, (self.blocks * LANES,), dtype)
+        return allocate(name, (self.blocks * LANES,), dtype)
 
     def _inputs(self) -> Any | None:
         """Declare a copy of a step's inputs, where these do not lie in whole vectors."""
         if self.spec.hidden % LANES == 0:
             return None
-        return _buffer("inputs", (self.spec.gates, self.blocks * LANES), "float32")
+        return allocate("inputs", (self.spec.gates, self.blocks * LANES), "float32")
 
 
 def _most_sums(dot: Dot) -> int:
@@ -259,11 +257,6 @@ def _most_sums(dot: Dot) -> int:
     if dot.float32:
         return 8
     return 16 if dot.feature == "avx512vnni" else 4
-
-
-def _buffer(name: str, shape: tuple[int, ...], dtype: str) -> Any:
-    buffer = T.sblock_alloc_buffer(int64(shape), dtype, layout=None)
-    return IRBuilder.name(name, buffer)
 
 
 def _zeros() -> Expr:

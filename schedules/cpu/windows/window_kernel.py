@@ -25,7 +25,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import ramp
+from schedules.bodies.buffers import allocate, ramp
 from schedules.bodies.epilogue import cast, epilogue
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.lanes import Lanes, shuffle
@@ -142,8 +142,7 @@ class _Emitter:
         height = (spec.out_size[0] - 1) * spec.strides[0] + self.kernel.reach[0]
         shape = [*image(spec, "x")[:2], *int64((height, width, LANES))]
         extents = [*shape[:3], *int64((1, 1))]  # compute_at wants an axis for each of the buffer's
-        padded = T.sblock_alloc_buffer(shape, self.staged, layout=None)
-        IRBuilder.name("rows", padded)
+        padded = allocate("rows", shape, self.staged)
         with T.grid(*extents) as loops, T.sblock(PADDED):
             n, c, h, w, lane = axes("n c h w lane", extents, loops)
             h_x = h - spec.padding[0]
@@ -232,8 +231,7 @@ class _Emitter:
             acc = T.Bind(total)
             IRBuilder.name("acc", acc)
             return acc
-        held = T.sblock_alloc_buffer(int64((1,)), str(total.ty.dtype), layout=None)
-        IRBuilder.name("acc", held)
+        held = allocate("acc", (1,), str(total.ty.dtype))
         T.buffer_store(held, total, [T.int64(0)])
         return held[T.int64(0)]
 

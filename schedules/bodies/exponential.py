@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tvm import tirx
 from tvm.tirx import Expr
 
-from schedules.bodies.epilogue import broadcast, cast, fma, lanes, vector
+from schedules.bodies.vectors import cast, fma, lanes, splat, vector
 from schedules.spec.functions import EXP_SERIES, LN2_HIGH, LN2_LOW, LOG2_E
 
 
@@ -24,7 +24,7 @@ def exp(a: Expr, held: Callable[[Expr], Expr] = _repeated) -> Expr:
     count = lanes(a)
 
     def _number(value: float) -> Expr:
-        return broadcast(tirx.const(value, "float32"), count)
+        return splat(value, "float32", count)
 
     integers = vector("int32", count)
     whole = held(tirx.call_llvm_pure_intrin(integers, "llvm.lrint", a * _number(LOG2_E)))
@@ -33,6 +33,6 @@ def exp(a: Expr, held: Callable[[Expr], Expr] = _repeated) -> Expr:
     p = _number(EXP_SERIES[0])
     for coefficient in EXP_SERIES[1:]:
         p = fma(p, r, _number(coefficient))
-    exponent = whole * broadcast(tirx.const(1 << 23, "int32"), count)
+    exponent = whole * splat(1 << 23, "int32", count)
     bits = tirx.reinterpret(integers, p) + exponent
     return tirx.reinterpret(vector("float32", count), bits)

@@ -19,8 +19,9 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.body import symbolic_axis
 from schedules.bodies.buffers import declare_operator
-from schedules.bodies.epilogue import Load, broadcast, cast, fma, lanes, vector
+from schedules.bodies.epilogue import Load
 from schedules.bodies.exponential import exp
+from schedules.bodies.vectors import broadcast, cast, fma, lanes, vector
 from schedules.layout import ROW, Layout
 from schedules.spec import Normalize, Recurrence, Softmax
 from schedules.spec.functions import LEAST_EXP_ARGUMENT

@@ -24,9 +24,9 @@ from tvm.tirx.script import builder as T
 from schedules.bodies.arguments import int64
 from schedules.bodies.body import template_name
 from schedules.bodies.buffers import allocate, declare_operator, flat, ramp, whole
-from schedules.bodies.epilogue import broadcast, fma
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
+from schedules.bodies.vectors import broadcast, fma
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, refuses_kind
 from schedules.cpu.norms.rows import each_piece
 from schedules.spec import Bilinear

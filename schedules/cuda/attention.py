@@ -23,7 +23,6 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import allocate, declare_operator, whole
-from schedules.bodies.epilogue import fma
 from schedules.bodies.expressions import clamp, to_integer
 from schedules.bodies.matrices import (
     attention_refusal,
@@ -32,6 +31,7 @@ from schedules.bodies.matrices import (
 from schedules.bodies.powers import power
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
+from schedules.bodies.vectors import fma
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device.limits import STATIC_BYTES
 from schedules.cuda.device_math import for_cuda

@@ -19,8 +19,8 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import allocate
-from schedules.bodies.epilogue import fma
 from schedules.bodies.matrices import Matrix
+from schedules.bodies.vectors import fma
 from schedules.spec import Attention, Product
 
 WORD = 4

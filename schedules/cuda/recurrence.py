@@ -32,11 +32,11 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies import recurrence as bodies
 from schedules.bodies.buffers import allocate, declare_arguments, flat, whole
-from schedules.bodies.epilogue import fma
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.recurrence import Elements, Phase
 from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import stored
+from schedules.bodies.vectors import fma
 from schedules.cuda.device.devices import refuses_cuda, refuses_dp4a
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dot_rows import WORD, grid

@@ -12,7 +12,7 @@ import dataclasses
 from tvm import tirx
 from tvm.tirx import Expr
 
-from schedules.bodies.epilogue import broadcast, cast
+from schedules.bodies.vectors import broadcast, cast
 from schedules.cpu.dot import LANES, Dot
 from schedules.x86.packed_stores import packed_pair, with_packed_stores
 from schedules.x86.shuffles import dot_s16, dot_u8s8

@@ -37,8 +37,9 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import constants, fold_zero_point, int64
 from schedules.bodies.buffers import allocate, declare_arguments, flat, ramp, whole
-from schedules.bodies.epilogue import broadcast, cast, epilogue, type_refusal
+from schedules.bodies.epilogue import epilogue, type_refusal
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import broadcast, cast, splat
 from schedules.cpu.contractions.narrow_tiles import Flavour, Geometry
 from schedules.cpu.dot import LANES
 from schedules.cpu.lanes import shuffle
@@ -221,7 +222,7 @@ def _parts_added(vectors: Sequence[Expr]) -> Expr:
 
 def _accumulator() -> Any:
     acc = allocate("acc", (LANES,), "int32")
-    T.buffer_store(acc, broadcast(tirx.const(0, "int32"), LANES), [ramp(LANES)])
+    T.buffer_store(acc, splat(0, "int32", LANES), [ramp(LANES)])
     return acc
 
 

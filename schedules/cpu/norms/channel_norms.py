@@ -28,8 +28,8 @@ from tvm.tirx.script import builder as T
 from schedules.bodies import rows
 from schedules.bodies.body import template_name
 from schedules.bodies.buffers import flat, ramp, whole
-from schedules.bodies.epilogue import broadcast
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import splat
 from schedules.layout import NCHW16C
 from schedules.spec import Normalize
 from schedules.spec.normalizing import PARTIAL_SUMS
@@ -88,7 +88,7 @@ class _Channels:
         """Return the partial results of the channels by ``step``, joined by the tree."""
         parts = [ramp(LANES, T.int64(part * LANES)) for part in range(PARTIAL_SUMS)]
         for part in parts:
-            T.buffer_store(self.sums, broadcast(tirx.const(0, "float32"), LANES), [part])
+            T.buffer_store(self.sums, splat(0, "float32", LANES), [part])
         full, rest = divmod(self.spec.size, PARTIAL_SUMS)
         with T.serial(T.int64(0), T.int64(full)) as i:
             for number, part in enumerate(parts):

@@ -30,9 +30,9 @@ from schedules.bodies import rows
 from schedules.bodies.arguments import int64
 from schedules.bodies.body import template_blocks
 from schedules.bodies.buffers import flat, ramp, whole
-from schedules.bodies.epilogue import broadcast
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
+from schedules.bodies.vectors import splat
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, extents, refuses_cpu
 from schedules.cpu.norms.rows import each_piece
 from schedules.spec import Softmax
@@ -131,7 +131,7 @@ class _Columns:
 
 
 def _same(value: float, count: int) -> Expr:
-    return broadcast(tirx.const(value, "float32"), count)
+    return splat(value, "float32", count)
 
 
 def _memory(count: int) -> Any:

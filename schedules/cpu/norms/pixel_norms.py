@@ -29,8 +29,8 @@ from tvm.tirx.script import builder as T
 from schedules.bodies import rows
 from schedules.bodies.body import template_name
 from schedules.bodies.buffers import flat, ramp, whole
-from schedules.bodies.epilogue import broadcast
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import splat
 from schedules.cpu.lanes import joined
 from schedules.layout import NCHW16C
 from schedules.spec import Normalize
@@ -93,7 +93,7 @@ class _Pixels:
         """Return the partial results of each pixel by ``step``, joined by the tree."""
         parts = [ramp(LANES, T.int64(pixel * LANES)) for pixel in range(self.count)]
         for part in parts:
-            T.buffer_store(self.sums, broadcast(tirx.const(0, "float32"), LANES), [part])
+            T.buffer_store(self.sums, splat(0, "float32", LANES), [part])
         with T.serial(T.int64(0), T.int64(self.blocks)) as block:
             for pixel, part in enumerate(parts):
                 x = self.x[self._place(block, pixel)]

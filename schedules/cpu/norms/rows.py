@@ -36,10 +36,10 @@ from tvm.tirx.script import builder as T
 from schedules.bodies import rows
 from schedules.bodies.body import template_blocks, template_name
 from schedules.bodies.buffers import flat, ramp, whole
-from schedules.bodies.epilogue import broadcast
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
+from schedules.bodies.vectors import broadcast, splat
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, refuses_cpu
 from schedules.cpu.lanes import shuffle
 from schedules.cpu.norms import channel_norms, pixel_norms
@@ -112,7 +112,7 @@ class _Row:
         """Return the partial results of a row by ``step``, joined by the tree."""
         parts = _registers(PARTIAL_SUMS, "float32")
         everywhere = ramp(PARTIAL_SUMS)
-        T.buffer_store(parts, broadcast(tirx.const(start, "float32"), PARTIAL_SUMS), [everywhere])
+        T.buffer_store(parts, splat(start, "float32", PARTIAL_SUMS), [everywhere])
 
         def _add(first: Expr, lane: int, count: int, seen: int) -> None:
             lanes = ramp(count, T.int64(lane))
@@ -226,7 +226,7 @@ def _sum(value: Expr, total: Expr) -> Expr:
 
 def _without(value: Expr, seen: int, start: float) -> Expr:
     """Return a vector from its element ``seen`` on, moved to the first lanes; ``start`` behind."""
-    nothing = broadcast(tirx.const(start, "float32"), PARTIAL_SUMS)
+    nothing = splat(start, "float32", PARTIAL_SUMS)
     return tirx.Shuffle(
         [value, nothing], [*range(seen, PARTIAL_SUMS), *range(PARTIAL_SUMS, PARTIAL_SUMS + seen)]
     )

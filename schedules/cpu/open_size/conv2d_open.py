@@ -33,8 +33,9 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.border import axes_of
 from schedules.bodies.buffers import allocate, declare_arguments, flat, ramp, whole
-from schedules.bodies.epilogue import broadcast, epilogue
+from schedules.bodies.epilogue import epilogue
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import splat
 from schedules.cpu.dot import F32, LANES, accumulators
 from schedules.cpu.elementwise import refuses_cpu
 from schedules.cpu.lanes import F32_LANES
@@ -161,7 +162,7 @@ class _Emitter:
             T.reads(whole(x))
             T.writes(padded[c, h, 0:columns, 0:LANES])
             row = h - top
-            zero = broadcast(tirx.const(0, "float32"), LANES)
+            zero = splat(0, "float32", LANES)
             is_inside = tirx.all(row >= 0, row < height)
             with T.serial(T.int64(0), columns) as w:
                 column = w - left
@@ -273,7 +274,7 @@ class _Emitter:
         last = self._buffers[LAST][0]
         count = tirx.Select(block < self._blocks - 1, tirx.const(LANES, "int32"), last)
         valid = tirx.Ramp(T.int32(0), T.int32(1), LANES) < tirx.Broadcast(count, LANES)
-        return tirx.Select(valid, value, broadcast(tirx.const(0, "float32"), LANES))
+        return tirx.Select(valid, value, splat(0, "float32", LANES))
 
 
 def _loader(buffers: dict[str, Any], block: Expr) -> Callable[..., Expr]:

@@ -25,7 +25,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import allocate, declare_operator, ramp, whole
-from schedules.bodies.epilogue import broadcast, cast, fma, requantized
+from schedules.bodies.epilogue import requantized
 from schedules.bodies.matrices import (
     Matrix,
     attention_refusal,
@@ -34,6 +34,7 @@ from schedules.bodies.matrices import (
 from schedules.bodies.powers import power
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
+from schedules.bodies.vectors import broadcast, cast, fma, splat
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.lanes import joined
 from schedules.cpu.products.matrix_tasks import tasks
@@ -192,14 +193,12 @@ class _Emitter:
         """Return scores, lanes past the last key far below all others."""
         if self.spec.keys == self.padded:
             return acc
-        return tirx.Select(
-            self._exist(block), acc, broadcast(tirx.const(MASKED_SCORE, "int32"), LANES)
-        )
+        return tirx.Select(self._exist(block), acc, splat(MASKED_SCORE, "int32", LANES))
 
     def _exist(self, block: Expr) -> Expr:
         """Say of each lane of a block whether there is such a key."""
         key = tirx.Ramp(cast(block, "int32") * LANES, tirx.const(1, "int32"), LANES)
-        return key < broadcast(tirx.const(self.spec.keys, "int32"), LANES)
+        return key < splat(self.spec.keys, "int32", LANES)
 
     def _mask(self, outer: Expr, first: Expr) -> Callable[[Expr, int, Expr], Expr] | None:
         """Return ``(acc, row of the tile, block) -> masked scores``, or None without a mask."""
@@ -228,11 +227,11 @@ class _Emitter:
                 value = tirx.Shuffle(
                     [flat[offset + key * across] for key in keys], list(range(LANES))
                 )
-            logarithmic = value * broadcast(tirx.const(math.log2(math.e), "float32"), LANES)
+            logarithmic = value * splat(math.log2(math.e), "float32", LANES)
             score = fma(cast(acc, "float32"), m, logarithmic)
             if not ragged:
                 return score
-            nothing = broadcast(tirx.const(-math.inf, "float32"), LANES)
+            nothing = splat(-math.inf, "float32", LANES)
             return tirx.Select(self._exist(block), score, nothing)
 
         return _masked
@@ -243,7 +242,7 @@ class _Emitter:
         order = [min(i + by, LANES - 1) for i in range(LANES)]
         whole_block = tirx.Cast("int32", block * LANES <= last)
         moved = tirx.Shuffle([value], order)
-        chosen = broadcast(whole_block, LANES) != broadcast(tirx.const(0, "int32"), LANES)
+        chosen = broadcast(whole_block, LANES) != splat(0, "int32", LANES)
         return tirx.Select(chosen, value, moved)
 
     def _raise(self, outer: Expr, r: Expr, scores: Any, powers: Any, totals: Any) -> None:
@@ -252,8 +251,8 @@ class _Emitter:
         most = allocate("most", (LANES,), self.scores)
         sum_of = allocate("sum", (LANES,), "int32")
         all_lanes, blocks = [ramp(LANES)], T.int64(self.keys.blocks)
-        T.buffer_store(most, broadcast(tirx.const(low, self.scores), LANES), all_lanes)
-        T.buffer_store(sum_of, broadcast(tirx.const(0, "int32"), LANES), all_lanes)
+        T.buffer_store(most, splat(low, self.scores, LANES), all_lanes)
+        T.buffer_store(sum_of, splat(0, "int32", LANES), all_lanes)
         with T.serial(blocks) as block:
             score = scores[r, ramp(LANES, block * LANES)]
             T.buffer_store(most, tirx.max(most[ramp(LANES)], score), all_lanes)
@@ -264,7 +263,7 @@ class _Emitter:
                 below = cast(below, "float32") * broadcast(self._factor(outer), LANES)
             u = T.Bind(power(below))
             T.buffer_store(sum_of, sum_of[ramp(LANES)] + u, all_lanes)
-            value = u if self.powers == "uint8" else u - broadcast(tirx.const(SIGN, "int32"), LANES)
+            value = u if self.powers == "uint8" else u - splat(SIGN, "int32", LANES)
             T.buffer_store(powers, cast(value, self.copied), [r, ramp(LANES, block * LANES)])
         T.buffer_store(totals, joined(sum_of[ramp(LANES)], lambda a, b: a + b), [r])
 
@@ -289,7 +288,7 @@ class _Emitter:
                     total = totals[T.int64(r)]
                     acc = accumulators[r][j] - broadcast(total * z_v, LANES)
                     if self.shift:
-                        shift = broadcast(tirx.const(self.shift, "int32"), LANES)
+                        shift = splat(self.shift, "int32", LANES)
                         acc = acc + sums[outer, block + j, ramp(LANES)] * shift
                     whole_of = tirx.max(total, tirx.const(1, "int32"))
                     divisor = broadcast(whole_of.astype("float32"), LANES)

@@ -16,8 +16,8 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import allocate, ramp
-from schedules.bodies.epilogue import broadcast, cast
 from schedules.bodies.matrices import Matrix
+from schedules.bodies.vectors import broadcast, cast, splat
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.signs import moved, row_type
 from schedules.cpu.tiles.runs import by_chunks
@@ -57,7 +57,7 @@ def accumulate(
     else a step does.
     """
     dtype = "float32" if dot.float32 else "int32"
-    zero, all_lanes = broadcast(tirx.const(0, dtype), LANES), [ramp(LANES)]
+    zero, all_lanes = splat(0, dtype, LANES), [ramp(LANES)]
     sums = [
         [allocate("acc", (LANES,), dtype) for _ in range(tile.blocks)] for _ in range(tile.rows)
     ]
@@ -174,7 +174,7 @@ class Rows:
         with T.If(z_other != 0), T.Then(), T.serial(height) as r:
             T.buffer_store(vector, broadcast(zero, LANES), [ramp(LANES)])
             with T.serial(T.int64(self.steps)) as step:
-                ones = broadcast(tirx.const(1, "int8"), LANES * self.dot.width)
+                ones = splat(1, "int8", LANES * self.dot.width)
                 value = self.dot.step(vector[ramp(LANES)], row(r, step), ones)
                 T.buffer_store(vector, value, [ramp(LANES)])
             total = vector[T.int64(0)] - z * tirx.const(self.source.columns, "int32")

@@ -18,8 +18,8 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import allocate, ramp
-from schedules.bodies.epilogue import broadcast
 from schedules.bodies.matrices import Matrix
+from schedules.bodies.vectors import broadcast, splat
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.signs import moved, row_type
 
@@ -111,9 +111,9 @@ class Panels:
                 store(step + first, T.int64(0), broadcast(zero, LANES * width))
 
     def _sum(self, outer: Expr, block: Expr, panels: Any, sums: Any) -> None:
-        one = broadcast(tirx.const(1, row_type(self.dot)), self.dot.width)
+        one = splat(1, row_type(self.dot), self.dot.width)
         index = [outer, block, ramp(LANES)]
-        T.buffer_store(sums, broadcast(tirx.const(0, "int32"), LANES), index)
+        T.buffer_store(sums, splat(0, "int32", LANES), index)
         with T.serial(T.int64(self.steps)) as step:
             w = panels[outer, block, step, ramp(LANES * self.dot.width)]
             T.buffer_store(sums, self.dot.step(sums[tuple(index)], one, w), index)

@@ -31,11 +31,11 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies import recurrence as bodies
 from schedules.bodies.buffers import allocate, declare_arguments, flat, ramp, whole
-from schedules.bodies.epilogue import broadcast, cast
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.recurrence import Elements, Phase
 from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import stored
+from schedules.bodies.vectors import cast, splat
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.lanes import joined
 from schedules.cpu.products.matrix_tiles import Tile, accumulate, by_blocks
@@ -207,7 +207,7 @@ class _Emitter:
     def _largest(self, state: Any) -> Expr:
         """Emit ``top``; return it."""
         most, lanes = allocate("most", (LANES,), "float32"), ramp(LANES)
-        least = broadcast(tirx.const(LEAST_STATE, "float32"), LANES)
+        least = splat(LEAST_STATE, "float32", LANES)
         T.buffer_store(most, least, [lanes])
         with T.serial(T.int64(self.blocks)) as block:
             magnitude = bodies.magnitude(T.Bind(state[ramp(LANES, block * LANES)]))
@@ -218,7 +218,7 @@ class _Emitter:
 
     def _round(self, state: Any, top: Expr) -> None:
         dtype = str(self.multiplied.dtype)
-        shift = broadcast(tirx.const(SIGN if dtype == "uint8" else 0, "int32"), LANES)
+        shift = splat(SIGN if dtype == "uint8" else 0, "int32", LANES)
         with T.serial(T.int64(self.blocks)) as block:
             here = ramp(LANES, block * LANES)
             q = bodies.rounded(state[here], top)
@@ -260,4 +260,4 @@ def _most_sums(dot: Dot) -> int:
 
 
 def _zeros() -> Expr:
-    return broadcast(tirx.const(0, "float32"), LANES)
+    return splat(0, "float32", LANES)

@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.border import axes_of
 from schedules.bodies.buffers import allocate, ramp
-from schedules.bodies.epilogue import cast
+from schedules.bodies.vectors import cast
 from schedules.cpu.contractions import conv2d_stem
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.strips import conv2d_strips

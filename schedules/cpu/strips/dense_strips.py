@@ -17,7 +17,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import allocate, ramp
-from schedules.bodies.epilogue import cast
+from schedules.bodies.vectors import cast
 from schedules.cpu.contractions import dense
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.strips.strip_kernel import CHUNK, Index, Strip

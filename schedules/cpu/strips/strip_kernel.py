@@ -28,8 +28,9 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import allocate, declare_arguments, ramp, whole
-from schedules.bodies.epilogue import cast, epilogue
+from schedules.bodies.epilogue import epilogue
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import cast
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.strips.strip_rule import Extents, StripTiles
 from schedules.cpu.tiles.conv_arguments import clear_tail

@@ -26,8 +26,9 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import allocate, ramp
-from schedules.bodies.epilogue import cast, epilogue
+from schedules.bodies.epilogue import epilogue
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import cast
 from schedules.cpu.lanes import Lanes, shuffle
 from schedules.cpu.tiles.conv_arguments import LANES, clear_tail, declare, image
 from schedules.cpu.tiles.padded_rows import PaddedRow

@@ -30,7 +30,7 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import constants, fold_zero_point, int64
 from schedules.bodies.buffers import allocate, declare_arguments, ramp, whole
-from schedules.bodies.epilogue import broadcast, cast, epilogue
+from schedules.bodies.epilogue import epilogue
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.toom_cook import (
     INPUT,
@@ -41,6 +41,7 @@ from schedules.bodies.toom_cook import (
     unscaled,
     weights_at_points,
 )
+from schedules.bodies.vectors import broadcast, cast
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.products.matrix_tiles import Tile, accumulate
 from schedules.cpu.tiles.conv_arguments import clear_tail, image, pack_with

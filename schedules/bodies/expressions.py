@@ -58,11 +58,6 @@ def requantize(
     return clamp(t, bounds) if spec.y == "float32" else to_integer(t, z, bounds, spec.y)
 
 
-def fma(a: Expr, b: Expr, c: Expr) -> Expr:
-    """Return a * b + c of float32, rounded once (LLVM targets)."""
-    return tirx.call_llvm_pure_intrin("float32", "llvm.fma", a, b, c)
-
-
 def blend(condition: Expr, if_true: Expr, if_false: Expr) -> Expr:
     """Choose between two float32, or two int32, by masking their bits.
 

@@ -21,7 +21,7 @@ from schedules.bodies.body import symbolic_axis
 from schedules.bodies.buffers import declare_operator
 from schedules.bodies.epilogue import Load
 from schedules.bodies.exponential import exp
-from schedules.bodies.vectors import broadcast, cast, fma, lanes, vector
+from schedules.bodies.vectors import broadcast, cast, f32, fma, lanes, splat, vector
 from schedules.layout import ROW, Layout
 from schedules.spec import Normalize, Recurrence, Softmax
 from schedules.spec.functions import LEAST_EXP_ARGUMENT
@@ -73,7 +73,7 @@ def mean(total: Expr, load: Load) -> Expr:
 
 def inverse(squares: Expr, load: Load) -> Expr:
     """Return the factor of a row."""
-    one, epsilon = (broadcast(x, lanes(squares)) for x in (_number(1), load("epsilon", 0)))
+    one, epsilon = (broadcast(x, lanes(squares)) for x in (f32(1), load("epsilon", 0)))
     return one / tirx.sqrt(mean(squares, load) + epsilon)
 
 
@@ -92,7 +92,7 @@ def joined(parts: Sequence[Expr], join: Callable[[Expr, Expr], Expr] = operator.
 
 def finite(top: Expr) -> Expr:
     """Return the largest element of a row, or of rows, clamped to the finite numbers."""
-    most, least = (broadcast(_number(value), lanes(top)) for value in (FLOAT32_MAX, -FLOAT32_MAX))
+    most, least = (splat(value, "float32", lanes(top)) for value in (FLOAT32_MAX, -FLOAT32_MAX))
     return tirx.max(tirx.min(top, most), least)
 
 
@@ -102,14 +102,14 @@ def exponential(x: Expr, top: Expr) -> Expr:
     ``top`` is one number, or as many as ``x``.
     """
     count = lanes(x)
-    zero, smallest = (broadcast(_number(value), count) for value in (0, LEAST_EXP_ARGUMENT))
+    zero, smallest = (splat(value, "float32", count) for value in (0, LEAST_EXP_ARGUMENT))
     a = T.bind(tirx.min(x - _in_lanes(top, count), zero))
     return tirx.Select(a < smallest, zero, exp(tirx.max(a, smallest), held=T.bind))
 
 
 def share(e: Expr, total: Expr) -> Expr:
     """Return the share of an exponential in its row; ``total`` is one number, or as many."""
-    least = broadcast(_number(1), lanes(total))
+    least = splat(1, "float32", lanes(total))
     return e / _in_lanes(tirx.max(total, least), lanes(e))
 
 
@@ -130,7 +130,3 @@ def stored(spec: RowSpec | Recurrence, t: Expr, load: Load) -> Expr:
 
 def _in_lanes(value: Expr, count: int) -> Expr:
     return value if lanes(value) == count else broadcast(value, count)
-
-
-def _number(value: float) -> Expr:
-    return tirx.const(value, "float32")

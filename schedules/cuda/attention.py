@@ -36,6 +36,7 @@ from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device.limits import STATIC_BYTES
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dot_rows import Line, accumulator, dot, grid, matrix_of
+from schedules.cuda.statements import barrier
 from schedules.spec import Attention
 from schedules.spec.operator_spec import FLOAT32_MAX
 from schedules.spec.product import MASKED_SCORE
@@ -84,10 +85,10 @@ class _Emitter:
         """Emit scores, powers and means, a barrier after each."""
         self._each(self.spec.keys, lambda key: self._score(outer, query, key))
         self._store_largest()
-        _barrier()
+        barrier()
         top = T.Bind(self._joined(self.most, tirx.max, MASKED_SCORE, -FLOAT32_MAX))
         self._store_powers(outer, top)
-        _barrier()
+        barrier()
         total = T.Bind(self._joined(self.sums, lambda a, b: a + b, 0, 0))
         self._each(self.spec.width, lambda column: self._mean(outer, query, column, total))
 
@@ -171,10 +172,6 @@ class _Emitter:
         result = clamp(scaled, bounds) if is_float else to_integer(scaled, z[3], bounds, spec.y)
         offset = y.start(outer) + query * y.strides[3] + column * y.strides[4]
         T.buffer_store(y.flat(), result, [offset])
-
-
-def _barrier() -> None:
-    T.evaluate(T.tvm_storage_sync("shared"))
 
 
 ATTENTION_CUDA = row_major_template("attention", NAME, refuses, kernel)

@@ -18,9 +18,9 @@ from tvm import tirx
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.buffers import allocate
 from schedules.bodies.matrices import Matrix
 from schedules.bodies.vectors import fma
+from schedules.cuda.statements import registers
 from schedules.spec import Attention, Product
 
 WORD = 4
@@ -58,8 +58,8 @@ def matrix_of(spec: Product | Attention, buffers: dict[str, Any], name: str) -> 
 
 
 def accumulator(name: str, dtype: str) -> Any:
-    """Declare a register of the thread."""
-    buffer = allocate(name, (1,), dtype, "local")
+    """Declare a register of the thread that is zero."""
+    buffer = registers(name, 1, dtype)
     T.buffer_store(buffer, tirx.const(0, dtype), [T.int64(0)])
     return buffer
 

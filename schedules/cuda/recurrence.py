@@ -40,6 +40,7 @@ from schedules.bodies.vectors import fma
 from schedules.cuda.device.devices import refuses_cuda, refuses_dp4a
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dot_rows import WORD, grid
+from schedules.cuda.statements import barrier, registers
 from schedules.spec import Recurrence
 from schedules.spec.recurrence import LEAST_STATE
 from schedules.template import Arrays
@@ -126,13 +127,11 @@ class _Emitter:
         self.threads = threads(spec)
         self.turns = -(-spec.hidden // self.threads)
         self.x, self.y = flat(buffers["x"]), flat(buffers["y"])
-        self.held = {
-            name: allocate(name, (self.turns,), "float32", "local") for name in bodies.held(spec)
-        }
+        self.held = {name: registers(name, self.turns, "float32") for name in bodies.held(spec)}
         dtype = "int8" if spec.quantized else "float32"
         self.multiplied = allocate("multiplied", (_depth(spec),), dtype, "shared")
         self.most = allocate("most", (self.threads,), "float32", "shared")
-        self.top = allocate("top", (1,), "float32", "local")
+        self.top = registers("top", 1, "float32")
 
     def emit(self) -> None:
         """Emit the steps, from a state of zeros on."""
@@ -161,7 +160,7 @@ class _Emitter:
         step = T.Bind(bodies.step_of(self.top[T.int64(0)])) if spec.quantized else None
 
         def _element(turn: Expr, element: Expr) -> None:
-            sums = {gate: allocate("acc", (1,), dtype, "local") for gate in phase.gates}
+            sums = {gate: registers("acc", 1, dtype) for gate in phase.gates}
             for acc in sums.values():
                 T.buffer_store(acc, tirx.const(0, dtype), [T.int64(0)])
             with T.serial(T.int64(_depth(spec) // _width(spec))) as k:
@@ -198,7 +197,7 @@ class _Emitter:
 
     def _multiply_next(self, state: Any) -> None:
         """Emit what the next products multiply, and of integers its largest element."""
-        _barrier()  # all have read what was multiplied before
+        barrier()  # all have read what was multiplied before
         if self.spec.quantized:
             self._find_largest(state)
 
@@ -209,7 +208,7 @@ class _Emitter:
             T.buffer_store(self.multiplied, value, [element])
 
         self._each(_store)
-        _barrier()
+        barrier()
 
     def _find_largest(self, state: Any) -> None:
         """Emit ``top``, which every thread finds by itself among those of all."""
@@ -217,7 +216,7 @@ class _Emitter:
         T.buffer_store(self.top, tirx.const(LEAST_STATE, "float32"), [zero])
         self._each(lambda turn, _: self._raise_top(bodies.magnitude(state[turn])))
         T.buffer_store(self.most, self.top[zero], [self.lane])
-        _barrier()
+        barrier()
         with T.serial(T.int64(self.threads)) as other:
             self._raise_top(self.most[other])
 
@@ -260,10 +259,6 @@ class _Emitter:
                 return
             with T.If(element < self.spec.hidden), T.Then():
                 emit(turn, element)
-
-
-def _barrier() -> None:
-    T.evaluate(T.tvm_storage_sync("shared"))
 
 
 RECURRENCE_CUDA = replace(row_major_template("recurrence", NAME, refuses, kernel), pack=pack)

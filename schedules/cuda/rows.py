@@ -33,6 +33,7 @@ from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
+from schedules.cuda.statements import barrier
 from schedules.spec import Normalize, Softmax
 from schedules.spec.normalizing import PARTIAL_SUMS
 from schedules.spec.operator_spec import FLOAT32_MAX
@@ -132,7 +133,7 @@ class _Thread:
         self.each(lambda element: T.buffer_store(part, step(source(element), part[0]), [0]))
         shared = _memory(self.block_rows * PARTIAL_SUMS, "shared")
         T.buffer_store(shared, part[0], [self.row_in_block * PARTIAL_SUMS + self.lane])
-        T.evaluate(T.tvm_storage_sync("shared"))
+        barrier()
         parts = [shared[self.row_in_block * PARTIAL_SUMS + lane] for lane in range(PARTIAL_SUMS)]
         return T.bind(rows.joined(parts, join))
 

@@ -43,11 +43,11 @@ from schedules.bodies.prim_func import prim_func
 from schedules.cuda.device.limits import DYNAMIC, STATIC_BYTES
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.mma.operands import Gemm
-from schedules.cuda.mma.statements import call, where
 from schedules.cuda.mma.sums import join, sum_slabs
 from schedules.cuda.mma.thread import Thread
 from schedules.cuda.mma.tiles import SMALLEST_TILES, WARP, MmaTiles
 from schedules.cuda.mma.write import Writer
+from schedules.cuda.statements import call, where
 from schedules.spec import Conv2d, Dense
 
 

@@ -114,14 +114,9 @@ def scheduled(cases: Mapping[str, Case], target: Target, seed: int | None = None
     )
 
 
-def build_ptx(
-    cases: Mapping[str, Case],
-    target: Target = SM_80,
-    seed: int | None = None,
-    edit: Callable[[str], str] = str,
-) -> Built:
-    """Compile kernels to PTX by NVIDIA's compiler; ``edit`` may change the PTX first."""
+def build_ptx(cases: Mapping[str, Case], target: Target, seed: int | None = None) -> Built:
+    """Compile kernels to PTX by NVIDIA's compiler."""
     mod = scheduled(cases, target, seed)
     source = cuda_source(mod, target)
-    emulator = PtxEmulator(source, str(target.attrs["arch"]), edit)
+    emulator = PtxEmulator(source, str(target.attrs["arch"]))
     return Built(cases=cases, target=target, mod=mod, source=source, emulator=emulator)

@@ -110,7 +110,7 @@ class _Row:
         source: Callable[[Expr, int], Expr] | None = None,
     ) -> Expr:
         """Return the partial results of a row by ``step``, joined by the tree."""
-        parts = _registers(PARTIAL_SUMS, "float32")
+        parts = _registers(PARTIAL_SUMS)
         everywhere = ramp(PARTIAL_SUMS)
         T.buffer_store(parts, splat(start, "float32", PARTIAL_SUMS), [everywhere])
 
@@ -194,7 +194,7 @@ def _softmax(row: _Row) -> None:
     spec: Softmax = row.spec
     top = T.bind(rows.finite(row.joined(-FLOAT32_MAX, tirx.max, tirx.max)))
     is_float = spec.y == "float32"
-    kept = row.y if is_float else _registers(spec.size, "float32")
+    kept = row.y if is_float else _registers(spec.size)
 
     def _indices(first: Expr, count: int) -> Expr:
         return row.indices(first, count) if is_float else ramp(count, first)
@@ -241,8 +241,8 @@ def _tree(parts: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:
     return parts
 
 
-def _registers(count: int, dtype: str) -> Any:
-    return T.sblock_alloc_buffer((T.int64(count),), dtype, layout=None)
+def _registers(count: int) -> Any:
+    return T.sblock_alloc_buffer((T.int64(count),), "float32", layout=None)
 
 
 def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:

@@ -149,7 +149,7 @@ class _Emitter:
             h_x = h - spec.padding[0]
             columns = slice(w * width, w * width + width), slice(lane * LANES, lane * LANES + LANES)
             region = padded[(n, c, h, *columns)]
-            T.reads(self.buffers["x"][n, c, h_x, 0 : spec.width, 0:LANES], *self._zero_point(0))
+            T.reads(self.buffers["x"][n, c, h_x, 0 : spec.width, 0:LANES], *self._zero_point())
             T.writes(region)
             row = self._view("row", region, (width, LANES))
             left, inner = PaddedRow.reach(width, spec.padding[1], spec.width)
@@ -163,12 +163,13 @@ class _Emitter:
             copied = PaddedRow(
                 width=width, left=left, inner=inner, dtype=self.staged, load=_load, store=_store
             )
-            zero = (self._zero_point(0) or [tirx.const(0, "float32")])[0].astype(self.staged)
+            zero = (self._zero_point() or [tirx.const(0, "float32")])[0].astype(self.staged)
             copied.emit(tirx.all(h_x >= 0, h_x < spec.height), zero)
         return padded
 
-    def _zero_point(self, index: int) -> list[Expr]:
-        return [self.buffers["z"][index]] if "z" in self.buffers else []
+    def _zero_point(self) -> list[Expr]:
+        """Return the zero point of x, none of floats."""
+        return [self.buffers["z"][0]] if "z" in self.buffers else []
 
     def _windows(self, padded: Any) -> None:
         spec, kernel = self.spec, self.kernel

@@ -1,4 +1,4 @@
-"""Layers that cannot be the integers that a plan has: by their ranges, or by what is required."""
+"""Checks of a plan: layers whose ranges allow no integers, and integers that are required."""
 
 from __future__ import annotations
 

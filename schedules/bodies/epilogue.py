@@ -1,4 +1,4 @@
-"""What follows the accumulation in a convolution or a dense layer, on values in registers.
+"""The epilogue of a convolution or dense layer: what follows the sums, in registers.
 
 Expressions over one lane or a vector of lanes alike: the lanes are those of the accumulator. See
 ``schedules.spec`` for the formulas. rint is applied after the clamp, which is the same for the

@@ -17,7 +17,7 @@ from tvm.tirx import Expr
 from schedules.bodies.exponential import exp as exp_of_negative
 from schedules.bodies.expressions import blend
 from schedules.bodies.steps import Steps
-from schedules.bodies.vectors import f32, fma
+from schedules.bodies.vectors import f32, fma, rint
 from schedules.spec.functions import (
     COS_SERIES,
     ERF_SERIES,
@@ -48,7 +48,7 @@ def exp(x: Expr) -> Expr:
     least, greatest = map(f32, EXP_RANGE)
     # In this order of operands what is not a number passes.
     a = steps.hold(tirx.min(greatest, tirx.max(least, x)))
-    whole = steps.hold(tirx.call_llvm_pure_intrin("int32", "llvm.lrint", a * f32(LOG2_E)))
+    whole = steps.hold(rint(a * f32(LOG2_E)))
     n = steps.hold(whole.astype("float32"))
     r = steps.hold(fma(n, f32(-LN2_LOW), fma(n, f32(-LN2_HIGH), a)))
     half = steps.hold(whole >> 1)
@@ -117,8 +117,7 @@ def _wave(x: Expr, ahead: int) -> Expr:
     steps = Steps()
     x = steps.hold(x)
     a = steps.hold(tirx.min(f32(GREATEST_ANGLE), tirx.max(f32(-GREATEST_ANGLE), x)))
-    whole = tirx.call_llvm_pure_intrin("int32", "llvm.lrint", a * f32(2 / math.pi))
-    quarters = steps.hold(whole)
+    quarters = steps.hold(rint(a * f32(2 / math.pi)))
     r, n = a, steps.hold(quarters.astype("float32"))
     for part in HALF_PI:
         r = fma(n, f32(-part), r)

@@ -241,11 +241,8 @@ class _Emitter:
                 T.buffer_store(self.multiplied, zero, [self.lane + self.spec.hidden])
 
     def _write(self, state: Any, row: Expr) -> None:
-        def _constant(name: str, index: int | None = None, /) -> Expr:
-            return self.buffers[name][index or 0]
-
         def _element(turn: Expr, element: Expr) -> None:
-            value = stored(self.spec, state[turn], _constant)
+            value = stored(self.spec, state[turn], self.buffers)
             T.buffer_store(self.y, value, [row * self.spec.hidden + element])
 
         self._each(_element)

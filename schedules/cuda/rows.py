@@ -89,10 +89,6 @@ class _Thread:
     row_in_block: Expr
     lane: Expr
 
-    def load(self, name: str, index: int | None = None, /) -> Expr:
-        """Return one element of a constant."""
-        return self.buffers[name][index or 0]
-
     def each(self, emit: Callable[[Expr], None]) -> None:
         """Emit a loop over the elements of the lane; ``emit`` gets where in the row they are."""
         with T.serial(T.int64(0), T.int64(-(-self.spec.size // PARTIAL_SUMS))) as i:
@@ -109,7 +105,7 @@ class _Thread:
 
     def write(self, element: Expr, t: Expr) -> None:
         """Store an element of y."""
-        y = rows.stored(self.spec, t, self.load)
+        y = rows.stored(self.spec, t, self.buffers)
         T.buffer_store(flat(self.buffers["y"]), y, [self._place(element)])
 
     def _place(self, element: Expr) -> Expr:
@@ -143,13 +139,13 @@ def _normalize(thread: _Thread) -> None:
     mean = tirx.const(0, "float32")
     if spec.centred:
         total = thread.joined(0, _sum, _sum, thread.x)
-        mean = T.bind(rows.mean(total, thread.load))
+        mean = T.bind(rows.mean(total, thread.buffers))
 
     def _deviation(element: Expr) -> Expr:
         return rows.deviation(spec, thread.x(element), mean)
 
     squares = thread.joined(0, _sum, rows.square_added, _deviation)
-    inv = T.bind(rows.inverse(squares, thread.load))
+    inv = T.bind(rows.inverse(squares, thread.buffers))
     width = spec.channels // max(spec.groups, 1)
 
     def _scaled(element: Expr) -> None:

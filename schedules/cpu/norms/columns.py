@@ -115,7 +115,7 @@ class _Columns:
         with T.serial(T.int64(0), T.int64(self.spec.size)) as i:
             here = self._place(i, column, count)
             e = self.kept[self._kept(i, here, count)]
-            t = rows.stored(self.spec, rows.share(e, self.total[ramp(count)]), self._load)
+            t = rows.stored(self.spec, rows.share(e, self.total[ramp(count)]), self.buffers)
             T.buffer_store(self.y, t, [here])
 
     def _place(self, element: Expr, column: Expr, count: int) -> Expr:
@@ -125,9 +125,6 @@ class _Columns:
     def _kept(self, element: Expr, place: Expr, count: int) -> Expr:
         """Return where its exponentials are."""
         return place if self.is_float else ramp(count, element * PARTIAL_SUMS)
-
-    def _load(self, name: str, index: int | None = None, /) -> Expr:
-        return self.buffers[name][index or 0]
 
 
 def _same(value: float, count: int) -> Expr:

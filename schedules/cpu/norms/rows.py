@@ -94,13 +94,10 @@ class _Row:
         """Return where elements of the row lie."""
         return ramp(count, self.row * self.spec.size + first)
 
-    def load(self, name: str, index: int | None = None, /) -> Expr:
-        """Return one element of a constant."""
-        return self.buffers[name][index or 0]
-
     def write(self, first: Expr, t: Expr, count: int) -> None:
         """Store elements of y."""
-        T.buffer_store(self.y, rows.stored(self.spec, t, self.load), [self.indices(first, count)])
+        y = rows.stored(self.spec, t, self.buffers)
+        T.buffer_store(self.y, y, [self.indices(first, count)])
 
     def joined(
         self,
@@ -149,13 +146,13 @@ def _normalize(row: _Row) -> None:
     spec: Normalize = row.spec
     mean = tirx.const(0, "float32")
     if spec.centred:
-        mean = T.bind(rows.mean(row.joined(0, _sum, _sum), row.load))
+        mean = T.bind(rows.mean(row.joined(0, _sum, _sum), row.buffers))
 
     def _deviation(first: Expr, count: int) -> Expr:
         return rows.deviation(spec, row.x[row.indices(first, count)], mean)
 
     squares = row.joined(0, _sum, rows.square_added, _deviation)
-    inv = T.bind(rows.inverse(squares, row.load))
+    inv = T.bind(rows.inverse(squares, row.buffers))
 
     def _scaled(first: Expr, gamma: Expr, beta: Expr, count: int) -> None:
         d = _deviation(first, count)

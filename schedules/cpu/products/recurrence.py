@@ -228,11 +228,8 @@ class _Emitter:
         """Emit a row of y."""
         whole_blocks, rest = divmod(self.spec.hidden, LANES)
 
-        def _element(name: str, index: int | None = None, /) -> Expr:
-            return self.buffers[name][index or 0]
-
         def _store(first: Expr, count: int) -> None:
-            value = stored(self.spec, state[ramp(count, first)], _element)
+            value = stored(self.spec, state[ramp(count, first)], self.buffers)
             T.buffer_store(self.y, value, [ramp(count, row * self.spec.hidden + first)])
 
         if whole_blocks:

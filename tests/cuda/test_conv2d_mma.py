@@ -25,7 +25,7 @@ from tests.cuda.emulator import EmulationError, Emulator, cuda_source, kernels
 from tests.cuda.ptx import emulator as ptx_emulator
 from tests.cuda.ptx.emulator import PtxEmulator
 from tests.cuda.ptx.errors import PtxError
-from tests.cuda.run_template import SM_80, Built, Case, build
+from tests.cuda.run_template import SM_80, Built, Case, assert_equal, build
 from tests.schedules.numpy_kernels import random_arrays, reference
 
 SM_75 = Target({"kind": "cuda", "arch": "sm_75"}, host="llvm")
@@ -56,12 +56,6 @@ CASES: dict[str, dict[str, Any]] = {
 
 def case_of(name: str) -> Case:
     return Case(spec=Conv2d(**(BASE | CASES[name])), template=CONV2D_MMA, wanted=WANTED)
-
-
-def assert_equal(built: Built, name: str) -> None:
-    spec = built.cases[name].spec
-    arrays = random_arrays(spec, np.random.default_rng(1))
-    np.testing.assert_array_equal(built.run(name, arrays), reference(spec, arrays))
 
 
 @pytest.fixture(scope="module", params=[SM_75, SM_80], ids=["sm_75", "sm_80"])

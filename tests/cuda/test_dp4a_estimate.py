@@ -4,7 +4,6 @@ import functools
 import importlib.util
 from typing import Any
 
-import numpy as np
 import pytest
 import tvm
 from tvm.s_tir import Schedule
@@ -22,8 +21,16 @@ from schedules.cuda.toolchain.sass import disassemble
 from schedules.spec import Conv2d
 from tests.cuda.emulator import Emulator, cuda_source
 from tests.cuda.ptx.emulator import PtxEmulator
-from tests.cuda.run_template import SM_61, SM_80, WANTED, Built, Case, schedule, scheduled
-from tests.schedules.numpy_kernels import random_arrays, reference
+from tests.cuda.run_template import (
+    SM_61,
+    SM_80,
+    WANTED,
+    Built,
+    Case,
+    assert_equal,
+    schedule,
+    scheduled,
+)
 
 PASCAL = GPUS[61]
 
@@ -97,12 +104,6 @@ def small() -> tuple[dict[str, Case], tvm.IRModule, str]:
     cases = {name: Case(spec=spec, template=CONV2D_DP4A) for name, spec in SMALL.items()}
     mod = scheduled(cases, SM_61)
     return cases, mod, cuda_source(mod, SM_61)
-
-
-def assert_equal(built: Built, name: str) -> None:
-    spec = built.cases[name].spec
-    arrays = random_arrays(spec, np.random.default_rng(1))
-    np.testing.assert_array_equal(built.run(name, arrays), reference(spec, arrays))
 
 
 def test_small_layers_have_such_tiles_and_equal_numpy():

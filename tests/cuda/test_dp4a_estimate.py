@@ -1,7 +1,6 @@
 """Default tiles of dp4a that an estimate chooses: equal to NumPy, fewer instructions, no others."""
 
 import functools
-import importlib.util
 from typing import Any
 
 import pytest
@@ -31,6 +30,7 @@ from tests.cuda.run_template import (
     schedule,
     scheduled,
 )
+from tests.nvidia import needs_compiler
 
 PASCAL = GPUS[61]
 
@@ -126,11 +126,6 @@ def test_whole_windows_equal_numpy():
     assert_equal(
         Built(cases=cases, target=SM_61, mod=mod, source=source, emulator=emulator), "conv"
     )
-
-
-needs_compiler = pytest.mark.skipif(
-    importlib.util.find_spec("nvidia") is None, reason="needs NVIDIA's compilers, of the extra cuda"
-)
 
 
 @needs_compiler

@@ -19,6 +19,7 @@ from relay_int8.graph.dataflow import shape
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
 from relay_int8.numerics.qparams import QParams, activation
+from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
@@ -136,6 +137,17 @@ def assert_found_equals_oracle(network: QuantizedNetwork, found: Inputs, fewest:
             np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
         else:
             np.testing.assert_array_equal(actual, wanted, err_msg=name)
+
+
+def oracle_snr_db(network: QuantizedModel, images: Iterable[Inputs]) -> float:
+    """Return the ratio of output "y" of the float network to its error in integers, by the oracle."""
+    wanted, found = (
+        np.concatenate([reference.run(mod, each)["y"] for each in images])
+        for mod in (network.reference, network.mod)
+    )
+    ratio = snr_db(wanted, found)
+    assert ratio is not None
+    return ratio
 
 
 def assert_simulated(mod: tvm.IRModule) -> None:

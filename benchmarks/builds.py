@@ -19,6 +19,7 @@ from benchmarks import apart, zoo
 from benchmarks.compare_systems import cores_for, float_model
 from benchmarks.relay_int8_system import quantized, write_artifacts
 from benchmarks.rounds import Rules, take_rounds
+from benchmarks.script_parser import script_parser
 from benchmarks.subject import Subject, subject
 from benchmarks.systems import SYSTEMS
 from benchmarks.turns import racers
@@ -119,11 +120,7 @@ def _write(what: Subject, model: Path, files: Mapping[str, Path], batch: int) ->
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench_builds",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/bench_builds", __doc__)
     add = parser.add_argument
     add("--networks", nargs="+", required=True, choices=[*zoo.NETWORKS, *zoo.TRANSFORMERS])
     add("--builds", nargs="+", default=["untuned"], choices=[b for b in BUILDS if b != USUAL])

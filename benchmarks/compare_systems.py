@@ -11,12 +11,13 @@ import numpy as np
 
 from benchmarks import apart, steps
 from benchmarks.measurement import Clock, Measurement
-from benchmarks.rounds import Rules, cosine, snr_db, take_rounds
+from benchmarks.rounds import Rules, cosine, take_rounds
 from benchmarks.subject import Inputs, Subject
 from benchmarks.systems import SYSTEMS
 from benchmarks.turn import Turn
 from benchmarks.turns import racers
 from relay_int8.files import write_atomic
+from relay_int8.numerics.snr import snr_db
 
 Say = Callable[[str], None]
 
@@ -52,7 +53,9 @@ def compare_systems(
                 peak_macs_s=peak,
                 turns=turns,
                 cosines={key: cosine(found, expected) for key, found in logits.items()},
-                snr_db={key: snr_db(found, expected) for key, found in logits.items()},
+                snr_db={
+                    key: snr_db(expected.ravel(), found.ravel()) for key, found in logits.items()
+                },
                 failures=failures | absent,
             )
 

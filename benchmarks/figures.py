@@ -8,12 +8,12 @@ The numbers are those of the page's tables, so that a picture and its table cann
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.bar_chart import Bar, Group, bar_chart
+from benchmarks.script_parser import script_parser
 from relay_int8.files import write_atomic
 
 ROOT = Path(__file__).parents[1]
@@ -36,11 +36,7 @@ ACCURACY = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the pictures, or compare them with the tables; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="scripts/figures",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/figures", __doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     check = parser.parse_args(arguments).check
     made = figures(PAGE.read_text(encoding="utf-8"))

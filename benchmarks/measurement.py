@@ -43,7 +43,7 @@ class Measurement:
     peak_macs_s: float | None
     turns: Mapping[str, tuple[Turn, ...]]
     cosines: Mapping[str, float]
-    snr_db: Mapping[str, float]
+    snr_db: Mapping[str, float | None]
     failures: Mapping[str, str] = field(default_factory=dict)
 
     def times_s(self, system: str) -> np.ndarray:

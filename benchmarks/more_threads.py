@@ -10,7 +10,6 @@ much data a second all threads would have to read and write, of activations and 
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from benchmarks import zoo
 from benchmarks.compare_systems import float_model
 from benchmarks.relay_int8_system import quantized
 from benchmarks.rounds import Rules
+from benchmarks.script_parser import script_parser
 from benchmarks.subject import subject
 from relay_int8 import BuildOptions
 from relay_int8.cli.terminal import show, table, terminal
@@ -133,11 +133,7 @@ def predictions(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, measure, print; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench_threads",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/bench_threads", __doc__)
     add = parser.add_argument
     add("--networks", nargs="+", required=True, choices=[*zoo.NETWORKS, *zoo.TRANSFORMERS])
     add("--threads", nargs="+", type=int, default=THREADS)

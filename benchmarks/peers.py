@@ -22,6 +22,7 @@ from benchmarks import zoo
 from benchmarks.compare_systems import HostRules, compare_systems
 from benchmarks.measurement import Measurement
 from benchmarks.memory import MemoryCell, compare_memory, memory_markdown, print_memory
+from benchmarks.script_parser import script_parser
 from benchmarks.subject import Subject, files, subject
 from benchmarks.systems import FLOAT32, INT8, SYSTEMS, missing_packages, versions
 from benchmarks.table import markdown, print_tables, summary
@@ -58,11 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench_peers",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/bench_peers", __doc__)
     add = parser.add_argument
     add(
         "--networks",

@@ -10,7 +10,6 @@ pages of text, photographs, voices. All are drawn here, or come with scikit-lear
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ import numpy as np
 import onnx
 
 from benchmarks.drawn_inputs import bands, file_bytes, page, photograph, voice
+from benchmarks.script_parser import script_parser
 from relay_int8.frontend.onnx.rewrites.fixed_inputs import fix_inputs
 
 Array = np.ndarray
@@ -131,11 +131,7 @@ NETWORKS: dict[str, Published] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fetch, write; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="scripts/published_models",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/published_models", __doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--networks", nargs="+", choices=[*NETWORKS], default=[*NETWORKS])
     options = parser.parse_args(arguments)

@@ -50,13 +50,6 @@ def take_rounds(
     return {key: tuple(values) for key, values in turns.items()}, failures
 
 
-def snr_db(found: np.ndarray, expected: np.ndarray) -> float:
-    """Return signal to noise in decibels, the noise being the difference; infinite without one."""
-    a, b = found.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
-    noise = float(np.square(a - b).sum())
-    return 10 * float(np.log10(np.square(b).sum() / noise)) if noise else float("inf")
-
-
 def cosine(found: np.ndarray, expected: np.ndarray) -> float:
     """Return the cosine of the angle between two arrays of logits."""
     a, b = found.astype(np.float64).ravel(), expected.astype(np.float64).ravel()

@@ -15,6 +15,7 @@ from pathlib import Path
 import onnx
 
 from benchmarks import zoo
+from benchmarks.script_parser import script_parser
 from relay_int8.cli.tuning_progress import tuning_report
 from relay_int8.compiler.target import resolve_target
 from relay_int8.errors import Int8Error
@@ -38,11 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/tune_zoo",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/tune_zoo", __doc__)
     add = parser.add_argument
     names = [*zoo.NETWORKS, *zoo.TRANSFORMERS]
     add("--networks", nargs="+", choices=names, default=names)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tvm.target import Target
 
+from benchmarks.script_parser import script_parser
 from relay_int8.compiler.target import resolve_target
 from relay_int8.errors import Int8Error
 from relay_int8.files import write_atomic
@@ -66,11 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench_tuning",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/bench_tuning", __doc__)
     add = parser.add_argument
     add("--layers", nargs="+", choices=list(LAYERS), default=["conv3"])
     add("--threads", type=int, help="of the convolution; all cores by default")

@@ -47,12 +47,12 @@ class Writer(OnnxWriter):
         """Add an activation by its ONNX name; none where it is empty."""
         return self.node(act, [x], self.channels[x]) if act else x
 
-    def squeeze_and_excite(self, x: str, act: str = "HardSigmoid") -> str:
+    def squeeze_and_excite(self, x: str) -> str:
         """Multiply each channel by a gate that the means of all channels decide."""
         channels = self.channels[x]
         mean = self.node("GlobalAveragePool", [x], channels)
         hidden = self.conv(mean, max(channels // 4, 4), 1, "Relu", norm=False)
-        gate = self.activate(self.conv(hidden, channels, 1, norm=False), act)
+        gate = self.activate(self.conv(hidden, channels, 1, norm=False), "HardSigmoid")
         return self.node("Mul", [gate, x], channels)
 
     def shuffle(self, x: str, shape: Shape, groups: int = 2) -> str:
@@ -90,7 +90,7 @@ def shufflenet_v2() -> onnx.ModelProto:
         right = net.conv(right, 32, 1, "Relu")
         right = net.conv(net.conv(right, 32, 3, groups=32), 32, 1, "Relu")
         x = net.shuffle(net.join(left, right), (1, 64, 6, 6))
-    return net.finish(_classify(net, net.conv(x, 96, 1, "Relu"), 10))
+    return net.finish(_classify(net, net.conv(x, 96, 1, "Relu")))
 
 
 def _halves(net: Writer, x: str) -> tuple[str, str]:
@@ -101,9 +101,9 @@ def _halves(net: Writer, x: str) -> tuple[str, str]:
     return left, net.node("Slice", [x, middle, last, axis], half)
 
 
-def _classify(net: Writer, x: str, classes: int) -> str:
+def _classify(net: Writer, x: str) -> str:
     mean = net.node("GlobalAveragePool", [x], net.channels[x])
-    return net.conv(mean, classes, 1, norm=False)
+    return net.conv(mean, 10, 1, norm=False)
 
 
 def mobilenet_v3() -> onnx.ModelProto:
@@ -121,7 +121,7 @@ def mobilenet_v3() -> onnx.ModelProto:
         y = net.conv(y, channels, 1)
         kept = stride == 1 and channels == net.channels[x]
         x = net.node("Add", [x, y], channels) if kept else y
-    return net.finish(_classify(net, net.conv(x, 64, 1, "HardSwish"), 10))
+    return net.finish(_classify(net, net.conv(x, 64, 1, "HardSwish")))
 
 
 def u_net() -> onnx.ModelProto:
@@ -165,7 +165,7 @@ def light_cnn() -> onnx.ModelProto:
     x = net.node("MaxPool", [x], 24, kernel_shape=[2, 2], strides=[2, 2])
     x = net.node("Add", [x, _compete(net.conv(x, 48, 3, norm=False))], 24)
     x = _compete(net.conv(_compete(net.conv(x, 48, 1, norm=False)), 64, 3, norm=False))
-    return net.finish(_classify(net, x, 10))
+    return net.finish(_classify(net, x))
 
 
 def scaled() -> onnx.ModelProto:
@@ -178,7 +178,7 @@ def scaled() -> onnx.ModelProto:
     mean = net.node("GlobalAveragePool", [x], net.channels[x])
     apart = net.node("Sub", [x, mean], net.channels[x])
     y = net.node("Max", [net.scale("Div", apart), x], net.channels[x])
-    return net.finish(_classify(net, net.conv(y, 24, 1, "Relu"), 10))
+    return net.finish(_classify(net, net.conv(y, 24, 1, "Relu")))
 
 
 def unmerged() -> onnx.ModelProto:
@@ -191,7 +191,7 @@ def unmerged() -> onnx.ModelProto:
     x = net.node("Add", [x, net.scale("Mul", net.node("Sub", windows, 16))], 16)
     f = net.conv(net.conv(x, 32, 1, "Relu"), 16, 1)
     x = net.node("Add", [x, net.scale("Mul", net.node("Sub", [f, x], 16))], 16)
-    return net.finish(_classify(net, net.conv(x, 24, 1, "Relu"), 10))
+    return net.finish(_classify(net, net.conv(x, 24, 1, "Relu")))
 
 
 NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {

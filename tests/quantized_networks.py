@@ -19,6 +19,7 @@ from relay_int8.graph.dataflow import shape
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
 from relay_int8.numerics.qparams import QParams, activation
+from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.adopt import adopt
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
@@ -138,12 +139,23 @@ def assert_found_equals_oracle(network: QuantizedNetwork, found: Inputs, fewest:
             np.testing.assert_array_equal(actual, wanted, err_msg=name)
 
 
-def assert_simulated(mod: tvm.IRModule, output: str) -> None:
-    """Compare an output with that of NumPy's simulation of the integers, nearly."""
+def oracle_snr_db(network: QuantizedModel, images: Iterable[Inputs]) -> float:
+    """Return the ratio of output "y" of the float network to its error in integers, by the oracle."""
+    wanted, found = (
+        np.concatenate([reference.run(mod, each)["y"] for each in images])
+        for mod in (network.reference, network.mod)
+    )
+    ratio = snr_db(wanted, found)
+    assert ratio is not None
+    return ratio
+
+
+def assert_simulated(mod: tvm.IRModule) -> None:
+    """Compare output "y" with that of NumPy's simulation of the integers, nearly."""
     network = QuantizedNetwork.make(mod, any_params)
     simulation = Simulation(plan=network.plan, params=any_params(network.plan))
     simulated = NumpyNetwork(mod, network.plan.additions).run(network.inputs, simulation)
-    np.testing.assert_allclose(simulated[output], network.expected[output], atol=0.05)
+    np.testing.assert_allclose(simulated["y"], network.expected["y"], atol=0.05)
 
 
 def adopted_again(network: QuantizedNetwork, names: Iterable[str]) -> QuantizedModel:

@@ -7,7 +7,6 @@ split; "SNR" compares the outputs of both. Then both take turns, each in a proce
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from benchmarks.compare_systems import cores_for
 from benchmarks.onnxruntime_int8 import run_file
 from benchmarks.relay_int8_system import write_artifacts
 from benchmarks.rounds import Rules, take_rounds
+from benchmarks.script_parser import script_parser
 from benchmarks.static_quantization import ImageReader, write_qdq
 from benchmarks.subject import Inputs
 from benchmarks.systems import SYSTEMS
@@ -52,11 +52,7 @@ class Row:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, measure, print; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench_adopted",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/bench_adopted", __doc__)
     parser.add_argument("data", type=Path, help="the folder")
     parser.add_argument("--networks", nargs="+", default=list(DEFAULT))
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])

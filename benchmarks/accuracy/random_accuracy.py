@@ -27,6 +27,7 @@ from benchmarks.accuracy.random_networks import (
     open_folder,
     open_zoo,
 )
+from benchmarks.script_parser import script_parser
 from benchmarks.subject import Inputs
 from relay_int8.errors import ConfigError
 from relay_int8.files import write_atomic
@@ -218,11 +219,7 @@ def _write(file: Path | None, scores: Scores) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench_random",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/bench_random", __doc__)
     parser.add_argument(
         "--folder", type=Path, action="append", default=[], help="of files; may be given again"
     )

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.accuracy.scores_file import ScoresFile
 from benchmarks.accuracy.trained_network import Score, TrainedNetwork, open_networks
+from benchmarks.script_parser import script_parser
 from relay_int8 import QuantConfig
 from relay_int8.calibration import METHODS
 from relay_int8.quantization.config import Tools
@@ -125,11 +126,7 @@ def _score(subject: TrainedNetwork, row: str) -> Score:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench_accuracy",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/bench_accuracy", __doc__)
     parser.add_argument("data", type=Path, help="the folder")
     parser.add_argument("--networks", nargs="+", help="all of the folder's if not given")
     parser.add_argument(

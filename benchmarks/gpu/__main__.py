@@ -38,6 +38,7 @@ from benchmarks.gpu.measurement import GpuMeasurement
 from benchmarks.gpu.peaks import Peaks
 from benchmarks.gpu.systems import DEFAULT, SYSTEMS, versions
 from benchmarks.gpu.table import clocks, markdown, summary
+from benchmarks.script_parser import script_parser
 from relay_int8.errors import Int8Error
 from relay_int8.files import write_atomic
 from relay_int8.machine.cuda_driver import DriverError
@@ -76,11 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench_gpu",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/bench_gpu", __doc__)
     add = parser.add_argument
     step = parser.add_mutually_exclusive_group(required=True)
     step.add_argument("--build", type=Path, metavar="DIR")

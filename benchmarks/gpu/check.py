@@ -45,6 +45,7 @@ from xml.etree import ElementTree
 
 from benchmarks.gpu.bundle import INDEX
 from benchmarks.gpu.pack import BATCHES, BENCH, EXACT, ROOT, pack
+from benchmarks.script_parser import script_parser
 
 NETWORKS = ("resnet50", "mobilenet_v2")
 OWN_SYSTEMS = ("relay-int8", "relay-int8-captured", "relay-int8-calls")
@@ -103,11 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/gpu_check",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/gpu_check", __doc__)
     add = parser.add_argument
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--out", type=Path, metavar="DIR")

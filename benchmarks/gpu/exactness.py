@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.gpu.kernel_cases import read_index, wrong_kernels
 from benchmarks.gpu.network_cases import network_names, wrong_network
+from benchmarks.script_parser import script_parser
 from relay_int8.files import write_atomic
 
 KERNELS, NETWORKS = "kernels", "networks"
@@ -39,11 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gpu.exactness",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("python -m benchmarks.gpu.exactness", __doc__)
     add = parser.add_argument
     step = parser.add_mutually_exclusive_group(required=True)
     step.add_argument("--build", type=Path, metavar="DIR")

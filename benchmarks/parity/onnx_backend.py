@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from benchmarks.script_parser import script_parser
 from relay_int8 import ImportOptions, float_network, load_model
 from relay_int8.errors import FrontendError, UnsupportedOpError
 
@@ -63,11 +64,7 @@ class Outcome:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, run, print; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="scripts/onnx_backend",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = script_parser("scripts/onnx_backend", __doc__)
     parser.add_argument("patterns", nargs="*", help="patterns or words of names; all if left out")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--only", nargs="+", choices=OUTCOMES, help="print these outcomes alone")

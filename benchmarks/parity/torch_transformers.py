@@ -6,7 +6,6 @@ all: ``tests/frontend/torch_programs.zip`` keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from benchmarks.parity.torch_functions import functions
+from benchmarks.parity.torch_operators import Wrapped
 
 Results = list[torch.Tensor]
 
@@ -209,18 +209,6 @@ class Recurrent(nn.Module):  # type: ignore[misc]
         return self.layer(x, states if len(states) > 1 else states[0])
 
 
-class Computed(nn.Module):  # type: ignore[misc]
-    """A function as a module."""
-
-    def __init__(self, compute: Callable[..., Any]) -> None:
-        super().__init__()
-        self.compute = compute
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        """Compute it."""
-        return self.compute(*inputs)
-
-
 class Encoder(nn.Module):  # type: ignore[misc]
     """A layer of torch's encoder over embedded tokens, behind a class token."""
 
@@ -271,16 +259,16 @@ def programs() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     turned = {"bidirectional": True, "num_layers": 2}
     return {
         "attention": (
-            Computed(attention),
+            Wrapped(attention),
             tuple(torch.randn(dims) for dims in (heads, rows, rows, (2, 1, 5, 7))),
         ),
-        "logic": (Computed(logic), (torch.randn(4, 12), torch.randn(4, 12))),
-        "places": (Computed(places), (torch.randn(2, 3, 5), ids, torch.randn(6, 5))),
-        "created": (Computed(created), (torch.randn(4, 6),)),
-        "views": (Computed(views), (torch.randn(4, 6),)),
-        "norms": (Computed(norms), (torch.randn(2, 4, 5),)),
-        "axes": (Computed(axes), (torch.randn(2, 4, 6),)),
-        **{name: (Computed(f), inputs) for name, (f, inputs) in functions().items()},
+        "logic": (Wrapped(logic), (torch.randn(4, 12), torch.randn(4, 12))),
+        "places": (Wrapped(places), (torch.randn(2, 3, 5), ids, torch.randn(6, 5))),
+        "created": (Wrapped(created), (torch.randn(4, 6),)),
+        "views": (Wrapped(views), (torch.randn(4, 6),)),
+        "norms": (Wrapped(norms), (torch.randn(2, 4, 5),)),
+        "axes": (Wrapped(axes), (torch.randn(2, 4, 6),)),
+        **{name: (Wrapped(f), inputs) for name, (f, inputs) in functions().items()},
         "rotary": (Rotary(), (torch.randn(2, 5, 6),)),
         "encoder": (Encoder(), (torch.randint(0, 20, (2, 6)),)),
         "gru": (Recurrent(nn.GRU, batch_first=True, **turned), (x,)),

@@ -135,7 +135,7 @@ def _recipe(
     method = find_method(config.method)
     return CalibrationRecipe(
         of_one_image(reference),
-        {name: plan.tensors[name].scheme for name in plan.calibrated},
+        plan.schemes,
         averaged_tensors(reference["main"], plan),
         native_target(),
         method,

@@ -119,7 +119,7 @@ class DemandTrial:
     def _met(
         self, quantized: QuantizedModel, network: QuantizedModel, int8: float, reached: float
     ) -> DemandMet:
-        before = {layer.name for layer in quantized.plan.layers if layer.integer}
+        before = quantized.plan.integer_layers
         layers = network.plan.layers
         floats = [layer for layer in layers if not layer.integer and layer.name in before]
         return DemandMet(

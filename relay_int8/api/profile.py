@@ -81,20 +81,21 @@ def profile(
     inputs = random_inputs(manifest.inputs, batch) if inputs is None else inputs
     arguments, count = module.arguments(inputs), module.threads
     images = int(arguments[0].shape[0]) if arguments and arguments[0].shape else 1
-    scale = 1 if manifest.max_batch is None else images
-    rates = _rates(manifest.kernels, count, scale)
+    entries = manifest.kernels
+    if manifest.max_batch is not None:  # what they say is of one image
+        entries = tuple(entry.of_images(images) for entry in entries)
+    rates = _rates(entries, count)
     undisturbed_ms = float(np.median(module.time(inputs, repeats, warmup=warmup)))
     recording = record_runs(
         module.machine, symbols, arguments, threads=count, runs=repeats, main=module.main
     )
     return profile_of(
         recording,
-        manifest.kernels,
+        entries,
         rates,
         threads=count,
         batch=images,
         undisturbed_ms=undisturbed_ms,
-        scale=scale,
     )
 
 
@@ -113,12 +114,12 @@ def _check(path: str | Path, manifest: Manifest, batch: int) -> None:
         )
 
 
-def _rates(entries: Sequence[KernelEntry], threads: int, scale: int) -> Rates:
+def _rates(entries: Sequence[KernelEntry], threads: int) -> Rates:
     """Measure this computer: peaks of one core, bandwidth of ``threads`` as far as it is needed."""
     target = native_target()
     dot = best_dot(target) or PLAIN
     peaks = {"int8": peak(dot, target), "float32": peak(F32, target)}
-    sizes = _sizes(footprint_bytes(entries, scale))
+    sizes = _sizes(footprint_bytes(entries))
     bandwidths = {size: read_bandwidth(size, threads, target) for size in sizes}
     return Rates(instruction=dot.name, peak_macs_s=peaks, bandwidths=bandwidths)
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from relay_int8.calibration.histogram import Histogram
 from relay_int8.numerics.qparams import QParams
+from relay_int8.numerics.snr import power_ratio_db
 
 Array = npt.NDArray[Any]
 
@@ -50,9 +51,7 @@ def predicted_snr_db(histogram: Histogram, params: QParams) -> float | None:
     restored = float(params.scale) * (_integers(values, params) - params.zero_point)
     signal = float(histogram.counts @ values**2)
     noise = float(histogram.counts @ (values - restored) ** 2)
-    if not signal:
-        return None
-    return 10 * float(np.log10(signal / noise)) if noise else float("inf")
+    return power_ratio_db(signal, noise) if signal else None
 
 
 def _values(histogram: Histogram) -> Array:

@@ -16,7 +16,7 @@ from relay_int8.calibration.entry import Entry
 from relay_int8.errors import CalibrationError
 from relay_int8.files import write_atomic
 from relay_int8.messages import few, other_model, unreadable
-from relay_int8.numerics.qparams import PlannedScheme, resolve_scheme
+from relay_int8.numerics.qparams import PlannedScheme, QParams, resolve_scheme
 
 FORMAT = "relay-int8 calibration table"
 VERSION = 1
@@ -51,6 +51,10 @@ class CalibrationTable:
     notes: tuple[str, ...] = ()
     means: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
     factors: Factors = field(default_factory=dict)
+
+    def qparams(self, names: Iterable[str]) -> dict[str, QParams]:
+        """Return scale and zero point of the chosen range of each of these tensors."""
+        return {name: self.entries[name].qparams() for name in names}
 
     def with_histograms_of(self, other: CalibrationTable) -> CalibrationTable:
         """Return this table with the counts of ``other``, which has the same tensors."""

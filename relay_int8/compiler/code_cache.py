@@ -1,4 +1,4 @@
-"""LLVM code of kernels on disk, so that a second run does not compile what the first one has.
+"""A cache on disk of the LLVM code of kernels: only the first run compiles them.
 
 The folder is ``$RELAY_INT8_CACHE``, else ``relay-int8`` in ``$XDG_CACHE_HOME`` or ``~/.cache``;
 with ``RELAY_INT8_CACHE=off`` there is none. An entry is a file, named by the sha256 of all that
@@ -29,7 +29,7 @@ QUICKLY = 1  # zlib's level: code shrinks to a tenth, in a hundredth of the time
 
 @dataclass(frozen=True)
 class CodeCache:
-    """Texts by key in a folder; None: nothing is kept.
+    """Texts by key in a folder; without one (None) nothing is kept.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class CodeCache:
     def of_user(cls, environment: Mapping[str, str] = os.environ) -> CodeCache:
         """Return the cache that the environment names, or the default one.
 
-        Who has no home has none.
+        A user without a home directory has none.
         """
         named = environment.get(VARIABLE)
         if named is not None:
@@ -135,7 +135,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _sealed(text: str) -> bytes:
-    """Return a text as it stands in a file."""
+    """Return the content of a file: the hash, then the compressed text."""
     content = zlib.compress(text.encode(), QUICKLY)
     return hashlib.sha256(content).digest() + content
 

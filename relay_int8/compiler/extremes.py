@@ -1,4 +1,4 @@
-"""How maxima and minima over axes become kernels of float islands: by reductions of our own."""
+"""Legalization of maxima and minima over axes in float islands, by reductions of our own."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import tvm_ffi
 from tvm import IRModule, ir, relax, tirx
 from tvm.target import Target
 
-from relay_int8.compiler.memory import memory_of, tensor_bytes
+from relay_int8.compiler.memory import known_product, memory_of, relax_functions, tensor_bytes
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
 from relay_int8.machine.gpu import GpuNeeds
@@ -155,7 +154,7 @@ def gpu_needs(target: Target) -> GpuNeeds | None:
 
 def launches(final: IRModule) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the calls of kernels that a CUDA graph replays, and those the host launches."""
-    calls = {name: tuple(_launches(final, func)) for name, func in _functions(final)}
+    calls = {name: tuple(_launches(final, func)) for name, func in relax_functions(final)}
     replayed = [call for name in calls if name.endswith(CAPTURED) for call in calls[name]]
     return tuple(replayed), calls["main"]
 
@@ -178,8 +177,8 @@ def launch_of(func: tirx.PrimFunc) -> Launch:
     blocks = [extent for tag, extent in extents.items() if tag.startswith("blockIdx")]
     threads = [extent for tag, extent in extents.items() if tag.startswith("threadIdx")]
     return Launch(
-        blocks=_product(blocks) or None,
-        threads=_product(threads),
+        blocks=known_product(blocks) or None,
+        threads=known_product(threads),
         shared_bytes=asked_shared_bytes(func),
     )
 
@@ -188,12 +187,6 @@ def function_of(kernel: str) -> str:
     """Return the PrimFunc that a kernel belongs to."""
     match = _KERNEL.fullmatch(kernel)
     return match[1] if match else kernel
-
-
-def _functions(mod: IRModule) -> Iterator[tuple[str, relax.Function]]:
-    for var, func in mod.functions_items():
-        if isinstance(func, relax.Function):
-            yield var.name_hint, func
 
 
 def _launches(final: IRModule, func: relax.Function) -> Iterator[str]:
@@ -209,9 +202,3 @@ def _launches(final: IRModule, func: relax.Function) -> Iterator[str]:
 def _memory_bytes(final: IRModule) -> int:
     """Return the bytes of constants, inputs and planned activations of known size."""
     return sum(memory_of(final).values()) + sum(map(tensor_bytes, final["main"].params))
-
-
-def _product(extents: list[Any]) -> int:
-    """Return the number of elements, 0 where an extent is symbolic."""
-    known = all(isinstance(extent, int | tirx.IntImm) for extent in extents)
-    return math.prod(int(extent) for extent in extents) if known else 0

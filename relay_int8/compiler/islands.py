@@ -17,7 +17,7 @@ REFUSALS = (RefusedByTvm, ScheduleError)
 
 
 def is_island(func: tirx.PrimFunc) -> bool:
-    """Say whether TVM has made a kernel of loops, and nobody has scheduled it.
+    """Say whether a function is a kernel of TVM's own that is not scheduled yet.
 
     Calls of TVM's own functions, as of its sorting, have no block around everything.
     """

@@ -136,7 +136,7 @@ def share_library(executable: tvm.runtime.Executable, path: Path) -> None:
 
 
 def linked(final: IRModule, target: Target, *, transient: bool) -> Linked:
-    """Return the executable of a module that phase 6 is done with, for a CPU.
+    """Return the executable of a module after phase 6 of the pipeline, for a CPU.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def _known(
 
 
 def _reading_inputs(final: IRModule) -> frozenset[str]:
-    """Return the names of the kernels that read what a caller gives, or a view of it."""
+    """Return the names of the kernels that read an input of the network, or a view of it."""
     given, names = set(inputs_of(final["main"])), set()
     for block in final["main"].body.blocks:
         for binding in block.bindings:

@@ -15,7 +15,10 @@ from tvm.target import Target
 
 
 def loop_passes() -> list[Pass]:
-    """Blocks become plain loops; tensors keep their axes, and loops to unroll are loops still."""
+    """Return the passes that turn blocks into plain loops; tensors keep their axes.
+
+    Nothing is unrolled yet.
+    """
     return [
         s_tir.transform.CanonicalizeLoop(),
         s_tir.transform.LowerInitBlock(),
@@ -29,7 +32,10 @@ def loop_passes() -> list[Pass]:
 
 
 def code_passes() -> list[Pass]:
-    """Memory is flat, loops are unrolled and vectorized; functions get a library's interface."""
+    """Return the passes that flatten memory, unroll and vectorize loops.
+
+    Functions get the interface of a library.
+    """
     return [
         tirx.transform.FlattenBuffer(),
         tirx.transform.BF16ComputeLegalize(),

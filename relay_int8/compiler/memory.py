@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ def memory_of(final: IRModule) -> dict[str, int]:
     """
     constants: set[ir.GenericConst] = set()
     activation_bytes = 0
-    for func in _functions(final):
+    for _, func in relax_functions(final):
         tvm_ffi.structural_walk(func.body, (ir.GenericConst, constants.add))
         activation_bytes += sum(_storage_bytes(value) for _, value in dataflow.calls(func))
     constant_bytes = sum(tensor_bytes(constant) for constant in constants)
@@ -32,13 +32,14 @@ def tensor_bytes(value: relax.Expr) -> int:
     """Return the size of a tensor; 0 of anything else, or where an extent is symbolic."""
     if not isinstance(value.ty, relax.TensorType):
         return 0
-    return _product(list(dataflow.shape(value))) * np.dtype(dataflow.dtype(value)).itemsize
+    return known_product(dataflow.shape(value)) * np.dtype(dataflow.dtype(value)).itemsize
 
 
-def _functions(mod: IRModule) -> Iterator[relax.Function]:
-    for _, func in mod.functions_items():
+def relax_functions(mod: IRModule) -> Iterator[tuple[str, relax.Function]]:
+    """Yield name and function of all that is no kernel: ``main``, regions of CUDA graphs."""
+    for var, func in mod.functions_items():
         if isinstance(func, relax.Function):
-            yield func
+            yield str(var.name_hint), func
 
 
 def _storage_bytes(value: relax.Expr) -> int:
@@ -46,10 +47,10 @@ def _storage_bytes(value: relax.Expr) -> int:
     if dataflow.operator(value) != "vm.alloc_storage":
         return 0
     size = value.args[0]
-    return _product(list(size.values)) if isinstance(size, relax.ShapeExpr) else 0
+    return known_product(size.values) if isinstance(size, relax.ShapeExpr) else 0
 
 
-def _product(extents: list[Any]) -> int:
-    """Return the number of elements, 0 where an extent is symbolic."""
+def known_product(extents: Sequence[Any]) -> int:
+    """Return the product of extents, 0 where one is symbolic."""
     known = all(isinstance(extent, int | tirx.IntImm) for extent in extents)
     return math.prod(int(extent) for extent in extents) if known else 0

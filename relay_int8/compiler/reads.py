@@ -1,4 +1,4 @@
-"""What the code of kernels reads."""
+"""The loads and the variables that occur in the code of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a build asks of tuning records, whoever keeps them."""
+"""The interface of tuning records that a build uses."""
 
 from __future__ import annotations
 

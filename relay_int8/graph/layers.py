@@ -13,7 +13,7 @@ from relay_int8.numerics.channel_means import LAST_AXIS
 
 def linear_layers(func: relax.Function, plan: Plan) -> list[Group]:
     """Return the convolutions and dense layers that ``plan`` computes in integers."""
-    integer = {layer.name for layer in plan.layers if layer.integer}
+    integer = plan.integer_layers
     groups = find_groups(func, plan.additions)
     return [group for group in groups if group.name in integer and group.weight is not None]
 

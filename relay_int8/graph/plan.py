@@ -65,6 +65,16 @@ class Plan:
         return tuple(dict.fromkeys(tensor.like for tensor in self.tensors.values()))
 
     @property
+    def schemes(self) -> dict[str, PlannedScheme]:
+        """The scheme of each tensor whose range calibration has to find."""
+        return {name: self.tensors[name].scheme for name in self.calibrated}
+
+    @property
+    def integer_layers(self) -> frozenset[str]:
+        """Names of the layers that are computed in integers."""
+        return frozenset(layer.name for layer in self.layers if layer.integer)
+
+    @property
     def exclusions(self) -> tuple[str, ...]:
         """The layers that stay in float by choice, by their first operators.
 

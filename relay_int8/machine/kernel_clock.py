@@ -1,7 +1,7 @@
-"""The seconds of one kernel on a GPU: replayed as a CUDA graph, between two events of the driver.
+"""Timing of one kernel on a GPU: replayed as a CUDA graph, between two events of the driver.
 
 A kernel of a few microseconds is over before the host has launched the next, so launches one by one
-would time the host. The tuner and ``scripts/bench_gpu`` time kernels by this.
+would time the host. The tuner and ``scripts/bench_gpu`` use this.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Protocol
 import tvm_ffi
 
 LAUNCHES = 20  # of the kernel, in the graph
-KERNEL_S = 0.005  # seconds of one time, at least
-SHORTEST_S = 1e-9  # what a clock may not tell from zero
+KERNEL_S = 0.005  # that one measurement takes, at least
+SHORTEST_S = 1e-9  # stands for a time that the clock measures as zero
 
 
 class GraphDevice(Protocol):
-    """What makes graphs and times them: a GPU's driver, or what stands in for it."""
+    """A driver that captures graphs and times them: a GPU's, or a stand-in of the tests."""
 
     @property
     def capture_stream(self) -> Any:
@@ -35,10 +35,10 @@ class GraphDevice(Protocol):
 
 def captured(device: GraphDevice, kind: str, enqueue: Callable[[], object]) -> Callable[[], object]:
     """Return a function that replays what ``enqueue`` has TVM launch, as one graph."""
-    place = tvm_ffi.device(kind, 0)
+    gpu = tvm_ffi.device(kind, 0)
 
     def _on_stream() -> None:
-        with tvm_ffi.use_raw_stream(place, device.capture_stream):
+        with tvm_ffi.use_raw_stream(gpu, device.capture_stream):
             enqueue()
 
     return device.capture(_on_stream)
@@ -52,7 +52,7 @@ def kernel_seconds(
     repeats: int = 1,
     least_s: float = KERNEL_S,
 ) -> tuple[float, ...]:
-    """Return ``repeats`` mean times of what ``launch`` has TVM enqueue, each over ``least_s``.
+    """Return ``repeats`` mean seconds of what ``launch`` has TVM enqueue, each over ``least_s``.
 
     Inputs and weights may lie in the L2 cache, where the launch before has left them.
     """
@@ -77,7 +77,7 @@ def flushed_seconds(
     *,
     repeats: int = 1,
 ) -> tuple[float, ...]:
-    """Return the times of ``repeats`` single runs, with ``flush`` enqueued in front of each.
+    """Return the seconds of ``repeats`` single runs, with ``flush`` enqueued in front of each.
 
     While the GPU flushes, the host has time to enqueue the graph, so its own time is hidden.
     """

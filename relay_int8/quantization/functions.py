@@ -69,7 +69,7 @@ def read_functions(func: relax.Function, plan: Plan) -> dict[str, Function]:
         for var in (*group.inputs, *group.floats):
             readers.setdefault(str(var.name), []).append(group)
     results = {str(var.name) for var in dataflow.results(func)}
-    integer = {layer.name for layer in plan.layers if layer.integer}
+    integer = plan.integer_layers
     shared = {tensor.like for name, tensor in plan.tensors.items() if tensor.like != name}
     functions = {}
     for name in plan.calibrated:

@@ -57,7 +57,7 @@ class ModelTensors:
         plan = annotate(reference, config or QuantConfig())
         layers = linear_layers(reference["main"], plan)
         names = tensor_names(imported) | tensor_names(reference)
-        schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
+        schemes = plan.schemes
         return cls(
             schemes=schemes,
             others=frozenset(names - set(schemes)),

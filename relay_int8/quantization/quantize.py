@@ -29,7 +29,6 @@ from relay_int8.graph.layers import averaged_tensors
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
 from relay_int8.notices import notice
-from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
 from relay_int8.quantization.functions import read_functions
@@ -102,12 +101,12 @@ def quantize(
         else _calibrated(reference, plan, data, config, keep_histograms, progress)
     )
     if not table.model_hash:
-        table = fit(table, _schemes(plan), tensor_names(mod) | tensor_names(reference))
-    table.check(_schemes(plan), float_digest(reference))
+        table = fit(table, plan.schemes, tensor_names(mod) | tensor_names(reference))
+    table.check(plan.schemes, float_digest(reference))
     if table.factors:
         reference = with_factors(reference, table.factors)
         plan = annotate(reference, config)  # a norm may be written twice
-        table.check(_schemes(plan))
+        table.check(plan.schemes)
     config = _with_means(config, table, averaged_tensors(reference["main"], plan))
     plan, corrected = _in_range(reference, plan, table, config, data, progress)
     require_integers(plan, config)
@@ -191,7 +190,7 @@ def _in_range(
     """Return the plan without layers that have no integers, and the network to be quantized."""
     refused: dict[str, str] = {}
     while True:
-        params = {name: table.entries[name].qparams() for name in plan.calibrated}
+        params = table.qparams(plan.calibrated)
         corrected = _corrected(reference, plan, table, config, data, progress)
         found = _spoiled(reference, plan, table, config) | out_of_range(corrected, plan, params)
         if not found:
@@ -214,7 +213,7 @@ def _with_pairs(
     corrected: IRModule, plan: Plan, table: CalibrationTable, config: QuantConfig
 ) -> IRModule:
     """Return the QDQ module."""
-    params = {name: table.entries[name].qparams() for name in plan.calibrated}
+    params = table.qparams(plan.calibrated)
     quantized = tvm.transform.Sequential([InsertQdq(plan, params)])(corrected)
     return with_requantize(quantized, config.requantize)
 
@@ -227,7 +226,6 @@ def _calibrated(
     keep_histograms: bool,
     progress: Progress | None,
 ) -> CalibrationTable:
-    schemes = _schemes(plan)
     single = of_one_image(reference)
     tools = config.applied
     means = averaged_tensors(reference["main"], plan) if tools.correction == "analytic" else []
@@ -235,11 +233,11 @@ def _calibrated(
     method = HISTOGRAMS if tuned else find_method(config.method)
     scalable = scalable_channels(single, plan, config)
     network = CalibrationNetwork(
-        single, schemes, means, native_target(), method, observed_channels(scalable, method)
+        single, plan.schemes, means, native_target(), method, observed_channels(scalable, method)
     )
     table = calibrate(
         by_all_cores(network),
-        schemes,
+        plan.schemes,
         data,
         method=method,
         functions=read_functions(reference["main"], plan),
@@ -269,10 +267,6 @@ def _with_means(
     return replace(config, bias_correction=False)
 
 
-def _schemes(plan: Plan) -> dict[str, PlannedScheme]:
-    return {name: plan.tensors[name].scheme for name in plan.calibrated}
-
-
 def _corrected(
     reference: IRModule,
     plan: Plan,
@@ -283,7 +277,7 @@ def _corrected(
 ) -> IRModule:
     """Return the float network with the weights and biases that are to be quantized."""
     tools = config.applied
-    params = {name: table.entries[name].qparams() for name in plan.calibrated}
+    params = table.qparams(plan.calibrated)
     if tools.correction == "none":
         return reference
     if tools.correction == "analytic":

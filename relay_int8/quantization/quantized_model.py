@@ -11,6 +11,7 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.plan import Plan
 from relay_int8.messages import DIGITS
+from relay_int8.numerics.qparams import QParams
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.metric import MetricScores
 from relay_int8.quantization.refine.auto import Choice
@@ -69,6 +70,12 @@ class QuantizedModel:
             f"<QuantizedModel {self.digest[:DIGITS]}: {integer} of {len(layers)} layers in "
             f"integers ({how})>"
         )
+
+    @property
+    def params(self) -> dict[str, QParams]:
+        """Scale and zero point of every tensor that is quantized, its own or another's."""
+        params = self.table.qparams(self.plan.calibrated)
+        return {name: params[tensor.like] for name, tensor in self.plan.tensors.items()}
 
     @property
     def table_hash(self) -> str:

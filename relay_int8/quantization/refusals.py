@@ -1,4 +1,4 @@
-"""Layers that cannot be the integers that a plan has: by their ranges, or by what is required."""
+"""Checks of a plan: layers whose ranges allow no integers, and integers that are required."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from relay_int8.quantization.config import QuantConfig
 def out_of_range(reference: IRModule, plan: Plan, params: Mapping[str, QParams]) -> dict[str, str]:
     """Return the layers that have no integers with these ranges, and why."""
     main = reference["main"]
-    integer = {layer.name for layer in plan.layers if layer.integer}
+    integer = plan.integer_layers
     refused = {
         group.name: reason
         for group in find_groups(main, separate=plan.additions)

@@ -106,7 +106,7 @@ def measure_fidelity(
     """
     names = [layer.name for layer in quantized.plan.layers]
     results = [str(var.name) for var in dataflow.results(quantized.reference["main"])]
-    params = _params(quantized)
+    params = quantized.params
     reference = _Exposed(quantized.reference, [*names, *results], target)
     integer = _Exposed(quantized.mod, [*names, *results], target)
     differences = {name: Difference() for name in [*names, *results]}
@@ -128,12 +128,6 @@ def measure_fidelity(
     return Fidelity(
         layers={name: differences[name] for name in names}, outputs=outputs, samples=done
     )
-
-
-def _params(quantized: QuantizedModel) -> dict[str, QParams]:
-    """Return the parameters of the layers that give integers."""
-    entries = quantized.table.entries
-    return {name: entries[item.like].qparams() for name, item in quantized.plan.tensors.items()}
 
 
 class _Exposed:

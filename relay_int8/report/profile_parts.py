@@ -35,7 +35,6 @@ def profile_of(
     threads: int,
     batch: int,
     undisturbed_ms: float,
-    scale: int = 1,
 ) -> Profile:
     """Return the profile of recorded runs.
 
@@ -44,15 +43,12 @@ def profile_of(
     recording
         Times of calls and of threads.
     entries
-        What the artifact says of its kernel calls, in the order of execution; a call that has
-        become a view is not among those recorded.
+        What the artifact says of its kernel calls, in the order of execution, for ``batch`` images;
+        a call that has become a view is not among those recorded.
     rates
         What this computer can do with these threads.
     threads, batch, undisturbed_ms
         As the profile has them.
-    scale
-        How often multiplications and activations of entries count: those of a network whose batch
-        is open are for one image.
     """
     took = recording.runs[:, 1] - recording.runs[:, 0]
     chosen = np.argsort(took, kind="stable")[len(took) // 4 : -(-3 * len(took) // 4)]
@@ -61,9 +57,9 @@ def profile_of(
     kernel_calls = [i for i, name in enumerate(recording.names) if not name.startswith(BUILTIN)]
     names = [recording.names[call] for call in kernel_calls]
     described = list(_described(names, entries))
-    footprint = footprint_bytes(described, scale)
+    footprint = footprint_bytes(described)
     kernels = tuple(
-        _split(calls_ms[call], busy[call].mean(), entry, rates, threads, scale, footprint)
+        _split(calls_ms[call], busy[call].mean(), entry, rates, threads, footprint)
         for call, entry in zip(kernel_calls, described, strict=True)
     )
     in_kernels_ms = float(calls_ms[kernel_calls].sum())
@@ -80,13 +76,13 @@ def profile_of(
     )
 
 
-def footprint_bytes(entries: Sequence[KernelEntry], scale: int = 1) -> int:
+def footprint_bytes(entries: Sequence[KernelEntry]) -> int:
     """Return the bytes that pass from one use of a constant to the next.
 
     These are all constants and, since kernels use the same memory in turns, the activations of the
     kernel that has the largest.
     """
-    activations = max((scale * entry.activation_bytes for entry in entries), default=0)
+    activations = max((entry.activation_bytes for entry in entries), default=0)
     return sum(entry.constant_bytes for entry in entries) + activations
 
 
@@ -126,18 +122,15 @@ def _split(
     entry: KernelEntry,
     rates: Rates,
     threads: int,
-    scale: int,
     footprint: int,
 ) -> KernelTime:
     """Return a kernel's parts; constants come from where ``footprint`` bytes have room."""
-    multiplications = scale * entry.multiplications
-    activation_bytes = scale * entry.activation_bytes
     peak = rates.peak_macs_s[entry.arithmetic] * threads
     moving_ms = 1e3 * (
-        activation_bytes / rates.bandwidth(activation_bytes + entry.constant_bytes)
+        entry.activation_bytes / rates.bandwidth(entry.activation_bytes + entry.constant_bytes)
         + entry.constant_bytes / rates.bandwidth(footprint)
     )
-    products_ms = min(1e3 * multiplications / peak, total_ms)
+    products_ms = min(1e3 * entry.multiplications / peak, total_ms)
     waiting_ms = min(max(total_ms - busy_ms, 0.0), total_ms - products_ms)
     memory_ms = min(max(moving_ms - products_ms, 0.0), total_ms - products_ms - waiting_ms)
     return KernelTime(
@@ -147,7 +140,7 @@ def _split(
         waiting_ms=float(waiting_ms),
         memory_ms=float(memory_ms),
         other_ms=float(total_ms - products_ms - waiting_ms - memory_ms),
-        multiplications=multiplications,
-        activation_bytes=activation_bytes,
+        multiplications=entry.multiplications,
+        activation_bytes=entry.activation_bytes,
         constant_bytes=entry.constant_bytes,
     )

@@ -1,4 +1,4 @@
-"""What is said when there is no memory left: by whom it may be held, and what to do."""
+"""Errors of exhausted memory: what may hold it, and what to do."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,3 +47,11 @@ class KernelEntry:
     layout: str = "row"
     shape: tuple[int, ...] | None = ()
     is_exact: bool = True
+
+    def of_images(self, count: int) -> KernelEntry:
+        """Return the entry of a run of ``count`` images, where the batch is symbolic."""
+        return replace(
+            self,
+            multiplications=count * self.multiplications,
+            activation_bytes=count * self.activation_bytes,
+        )

@@ -1,4 +1,4 @@
-"""What a tuning log comes to: its trials, and the time of the network's kernels."""
+"""The summary of a tuning log: its trials, and the time of the network's kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measures candidates, and what those have in common that do it in worker processes."""
+"""The interface of measurers, and the base class of those that use worker processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDS = 9  # turns of each candidate in a comparison
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuringDevice:
-    """Where is measured: the name of the CPU or GPU, its clocks when asked, and its peak.
+    """The device that candidates run on: name of the CPU or GPU, clocks when asked, and peak.
 
     ``peak_macs_s`` is what one core multiplies in a second at most, 0 where that is not known;
     ``multiprocessors`` are a GPU's.
@@ -32,12 +32,12 @@ class MeasuringDevice:
 
     @classmethod
     def of(cls, gpu: Gpu) -> MeasuringDevice:
-        """Return a GPU as what is measured on."""
+        """Return the description of a GPU."""
         return cls(name=gpu.name, multiprocessors=gpu.multiprocessors)
 
 
 class Measurer(Protocol):
-    """Something that finds out how fast candidates are, and whether they are right."""
+    """Measures how fast candidates are, and checks their results."""
 
     def describe(self) -> MeasuringDevice:
         """Return what the device is."""

@@ -49,10 +49,9 @@ def network_tasks(
         return _with_alternatives(tasks_of(kernel_calls(adopted, target)), target)
     reference = normalize()(mod)
     plan = annotate(reference, config)
-    schemes = {name: plan.tensors[name].scheme for name in plan.calibrated}
     resolved = {
         name: ("s8" if signed else "u8") if scheme == "input" else scheme
-        for name, scheme in schemes.items()
+        for name, scheme in plan.schemes.items()
     }
     params = {
         name: activation(scheme, 0.0 if scheme == "u8" else -1.0, 1.0)

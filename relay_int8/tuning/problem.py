@@ -1,4 +1,4 @@
-"""What a candidate has to compute before its time counts: hard inputs, and the right answer.
+"""The problem that a candidate must solve before its time counts: hard inputs, right answer.
 
 Activations cover their whole type and contain its smallest and largest value; constants are those
 of :mod:`relay_int8.tuning.problem_constants`. Outputs start as a canary that differs from the right

@@ -39,6 +39,7 @@ from schedules.template import Arrays
 
 TAIL = 0.025  # of the outputs that saturate at each end
 TELLING_OUTPUTS = 60  # outputs of a channel from which its share of saturating ones can be told
+STEP = 0.0625  # of y, where floats become integers
 REACH = 6.0  # of what a function in an epilogue is applied to: some of it is beyond, on either side
 SUMMED = (Pool2d, Binary, Interpolate, Product, Attention)
 """Specs whose one multiplier follows from what they sum."""
@@ -85,63 +86,71 @@ def constants(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
 
 
 def _unscaled(spec: Spec, rng: np.random.Generator) -> Arrays:
-    """Return constants that fit any sums, but for the multipliers of what is summed."""
+    """Return constants that fit any sums, but for the multipliers of what is summed.
+
+    Those of all kinds of kernels, whether ``spec`` has them or not.
+    """
     x, y = spec.dtype(spec.tensors[0]), spec.dtype("y")
     channels = spec.shape("y")[1] if len(spec.shape("y")) > 1 else 1
-    shapes: dict[str, Any] = {"m": 1, "m_r": 1}
-    if isinstance(spec, Pool2d):
-        shapes["m"] = spec.out_size
-    if isinstance(spec, Conv2d):
-        shapes["w"] = (channels, spec.in_channels // spec.groups, *spec.kernel)
-    if isinstance(spec, Dense):
-        shapes["w"] = (spec.n, spec.k)
-    arrays: Arrays = {"clamp": np.array([-1.5, 1.5], np.float32)}
-    if y != "float32":
-        limits = np.iinfo(y)
-        bounds = (limits.min - Z_Y[y], limits.max - Z_Y[y])
-        arrays["clamp"] = np.array(bounds, np.float32)
-    elif x != "float32":
-        arrays["clamp"] = np.array([-np.inf, np.inf], np.float32)
+    arrays: Arrays = {"clamp": _clamp(x, y)}
     if isinstance(spec, Conv2d | Dense):
-        is_float = x == "float32"
-        arrays["w"] = _weights(rng, shapes["w"], spec.constant_dtype("w"))
-        arrays["bias"] = rng.standard_normal(channels).astype(np.float32)
-        if not is_float:
-            arrays["bias"] = rng.integers(-5000, 5000, channels, dtype=np.int32)
-        arrays["m"] = np.ones(channels, np.float32)
+        arrays |= _of_layer(spec, channels, rng)
     else:
-        arrays["m"] = np.full(shapes["m"], 1.0625, np.float32)
+        shape = spec.out_size if isinstance(spec, Pool2d) else 1
+        arrays["m"] = np.full(shape, 1.0625, np.float32)
     arrays["m_neg"] = (arrays["m"].ravel()[:1] * np.full(channels, 0.375)).astype(np.float32)
     arrays["alpha"] = rng.uniform(0, 1, channels).astype(np.float32)
     arrays["b_y"] = np.linspace(-9, 9, channels, dtype=np.float32)
-    arrays |= {"m_r": _f32(0.375), "m_a": _f32(0.75), "m_b": _f32(0.5), "s": _f32(0.0625)}
-    if isinstance(spec, Interpolate):
-        arrays["rows"] = random_taps(rng, spec.height, spec.out_size[0])
-        arrays["columns"] = random_taps(rng, spec.width, spec.out_size[1])
-    if isinstance(spec, Bilinear):
-        for axis, name in enumerate(("row", "column")):
-            size, out = spec.shape("x")[2 + axis], spec.out_size[axis]
-            arrays[f"{name}s"], arrays[f"{name}_weights"] = axis_lerps(size, out, "half_pixel")
-    if isinstance(spec, Bound):
-        arrays["bound"] = values_of_type(rng, math.prod(spec.bound_shape), y)
-    if isinstance(spec, Normalize):
-        arrays["gamma"], arrays["beta"] = values_of_type(
-            rng, (2, spec.channels), "float32"
-        ) * np.float32(4)
-        arrays["gamma"][::4] = 0  # every result is beta, half a step
-        arrays["beta"][::4] = arrays["s"] * np.float32(2.5)
-        arrays |= {"epsilon": _f32(1e-5), "count": _f32(spec.size)}
-    if isinstance(spec, Softmax):
-        arrays["s"] = _f32(1 / 322)  # a quarter of one is 80.5 steps
-    if isinstance(spec, Attention):
-        few = 2.0**-10 / math.sqrt(spec.depth)  # powers of two apart
-        arrays["m_scores"] = np.full(spec.heads, few, np.float32)
-    if isinstance(spec, Recurrence):
-        arrays |= _recurrent(spec, rng)
+    arrays |= {"m_r": _f32(0.375), "m_a": _f32(0.75), "m_b": _f32(0.5), "s": _f32(STEP)}
+    arrays |= _of_kind(spec, rng)
     arrays["z"] = _zero_points(spec)
     arrays["table"] = values_of_type(rng, 256, y)
     arrays["fill"] = values_of_type(rng, 1, x)
     return arrays
+
+
+def _clamp(x: str, y: str) -> np.ndarray:
+    """Return the bounds of y: of integers all of their type, of floats made from integers none."""
+    if y != "float32":
+        limits = np.iinfo(y)
+        return np.array((limits.min - Z_Y[y], limits.max - Z_Y[y]), np.float32)
+    return np.array([-1.5, 1.5] if x == "float32" else [-np.inf, np.inf], np.float32)
+
+
+def _of_layer(spec: Conv2d | Dense, channels: int, rng: np.random.Generator) -> Arrays:
+    """Return weights, biases, and multipliers of one."""
+    if isinstance(spec, Conv2d):
+        inputs: tuple[int, ...] = (spec.in_channels // spec.groups, *spec.kernel)
+    else:
+        inputs = (spec.k,)
+    w = _weights(rng, (channels, *inputs), spec.constant_dtype("w"))
+    bias: np.ndarray = rng.standard_normal(channels).astype(np.float32)
+    if spec.x != "float32":
+        bias = rng.integers(-5000, 5000, channels, dtype=np.int32)
+    return {"w": w, "bias": bias, "m": np.ones(channels, np.float32)}
+
+
+def _of_kind(spec: Spec, rng: np.random.Generator) -> Arrays:
+    """Return the constants that kernels of one kind alone have."""
+    if isinstance(spec, Interpolate):
+        rows = random_taps(rng, spec.height, spec.out_size[0])
+        return {"rows": rows, "columns": random_taps(rng, spec.width, spec.out_size[1])}
+    if isinstance(spec, Bilinear):
+        rows, row_weights = axis_lerps(spec.height, spec.out_size[0], "half_pixel")
+        columns, column_weights = axis_lerps(spec.width, spec.out_size[1], "half_pixel")
+        return dict(zip(spec.params, (rows, row_weights, columns, column_weights), strict=True))
+    if isinstance(spec, Bound):
+        return {"bound": values_of_type(rng, math.prod(spec.bound_shape), spec.dtype("y"))}
+    if isinstance(spec, Normalize):
+        gamma, beta = values_of_type(rng, (2, spec.channels), "float32") * np.float32(4)
+        gamma[::4], beta[::4] = 0, np.float32(2.5 * STEP)  # every result is beta, half a step
+        return {"gamma": gamma, "beta": beta, "epsilon": _f32(1e-5), "count": _f32(spec.size)}
+    if isinstance(spec, Softmax):
+        return {"s": _f32(1 / 322)}  # a quarter of one is 80.5 steps
+    if isinstance(spec, Attention):
+        few = 2.0**-10 / math.sqrt(spec.depth)  # powers of two apart
+        return {"m_scores": np.full(spec.heads, few, np.float32)}
+    return _recurrent(spec, rng) if isinstance(spec, Recurrence) else {}
 
 
 def _recurrent(spec: Recurrence, rng: np.random.Generator) -> Arrays:

@@ -1,4 +1,4 @@
-"""What was tuned, as a build uses it: from a kernel to the choices that won."""
+"""Tuning records as a build uses them: from a kernel to the choices that won."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of the tuner: what is tuned and where, where it is written, what came of it."""
+"""One run of the tuner: its options, its measurer, and the log that it writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The distinct kernels of a network, which are what is tuned."""
+"""The tuning tasks of a network: its distinct kernels."""
 
 from __future__ import annotations
 

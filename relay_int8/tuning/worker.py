@@ -1,4 +1,4 @@
-"""A process of one's own for code that may crash, hang or be killed."""
+"""Worker processes, for code that may crash, hang or be killed."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.tirx import Expr
 
-from schedules.bodies.epilogue import broadcast
+from schedules.bodies.vectors import broadcast
 from schedules.cpu.dot import LANES, Dot
 
 QUAD = 4  # lanes of a register

@@ -14,7 +14,8 @@ from tvm.tirx import Expr
 
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import elementwise_kernel, first_layout
-from schedules.bodies.expressions import OutputElement, fma
+from schedules.bodies.expressions import OutputElement
+from schedules.bodies.vectors import fma
 from schedules.spec import Bilinear
 from schedules.template import Layouts
 

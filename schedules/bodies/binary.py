@@ -23,8 +23,9 @@ from tvm.tirx import Expr
 from schedules.bodies import fixed_point
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import elementwise_kernel, first_layout
-from schedules.bodies.expressions import OutputElement, centred, clamp, fma, requantize, to_integer
+from schedules.bodies.expressions import OutputElement, centred, clamp, requantize, to_integer
 from schedules.bodies.fixed_point import shift_right, wide
+from schedules.bodies.vectors import fma
 from schedules.spec import ZERO_DIVISOR, Binary, Rounding
 from schedules.template import Layouts
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
@@ -39,6 +40,12 @@ def declare_operator(
     y = tensors.pop("y")
     params = {name: ((lengths.get(name, 1),), spec.constant_dtype(name)) for name in spec.params}
     return declare_arguments({**tensors, **params, "y": y})
+
+
+def allocate(name: str, shape: Sequence[Any], dtype: str, scope: str = "global") -> Any:
+    """Allocate a buffer of the block that is being built."""
+    buffer = T.sblock_alloc_buffer(int64(shape), dtype, scope=scope, layout=None)
+    return IRBuilder.name(name, buffer)
 
 
 def flat(buffer: Any) -> Any:

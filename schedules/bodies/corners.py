@@ -12,6 +12,7 @@ from __future__ import annotations
 from tvm import te, tirx
 from tvm.tirx import Expr
 
+from schedules.bodies.vectors import f32
 from schedules.spec import Sample2d
 from schedules.template import Layouts
 
@@ -53,12 +54,12 @@ class Corners:
         base_row = out[0] * spec.strides[0] - top + tap // kw * spec.dilation[0]
         base_col = out[1] * spec.strides[1] - left + tap % kw * spec.dilation[1]
         is_row = axis == 0
-        size = tirx.Select(is_row, _number(spec.height), _number(spec.width))
+        size = tirx.Select(is_row, f32(spec.height), f32(spec.width))
         base = tirx.Select(is_row, base_row, base_col).astype("float32")
         p = base + self._read("offset", (n, (part * (kh * kw) + tap) * 2 + axis, *out))
-        above = p >= 0 if spec.rim == "edge" else p > _number(-1)
-        moved = te.min(p, size - _number(1)) if spec.rim == "edge" else p
-        return tirx.Select(tirx.all(above, p < size), moved, _number(-1))
+        above = p >= 0 if spec.rim == "edge" else p > f32(-1)
+        moved = te.min(p, size - f32(1)) if spec.rim == "edge" else p
+        return tirx.Select(tirx.all(above, p < size), moved, f32(-1))
 
     def _pixel(self, n: Expr, part: Expr, tap: Expr, corner: Expr, *out: Expr) -> Expr:
         """Return a corner's row times the width plus its column, clamped to the image."""
@@ -70,12 +71,12 @@ class Corners:
 
     def _weight(self, n: Expr, part: Expr, tap: Expr, corner: Expr, *out: Expr) -> Expr:
         """Return what a corner counts, mask and multiplier included; outside the image 0."""
-        shares, zero = [], _number(0)
+        shares, zero = [], f32(0)
         for axis, side, size in self._axes(corner):
             p = self._places(n, part, tap, axis, *out)
             floor = te.floor(p)
-            lower = tirx.Select(floor >= 0, _number(1) - (p - floor), zero)
-            upper = tirx.Select(floor < _number(size - 1), p - floor, zero)
+            lower = tirx.Select(floor >= 0, f32(1) - (p - floor), zero)
+            upper = tirx.Select(floor < f32(size - 1), p - floor, zero)
             shares.append(tirx.Select(side == 0, lower, upper))
         weight = shares[0] * shares[1]
         if self._spec.masked:
@@ -90,7 +91,3 @@ class Corners:
     def _read(self, name: str, logical: tuple[Expr, ...]) -> Expr:
         layout = self._layouts.inputs[self._spec.tensors.index(name)]
         return self._tensors[name](*layout.physical_index(logical))
-
-
-def _number(value: int) -> Expr:
-    return tirx.const(value, "float32")

@@ -1,4 +1,4 @@
-"""What follows the accumulation in a convolution or a dense layer, on values in registers.
+"""The epilogue of a convolution or dense layer: what follows the sums, in registers.
 
 Expressions over one lane or a vector of lanes alike: the lanes are those of the accumulator. See
 ``schedules.spec`` for the formulas. rint is applied after the clamp, which is the same for the
@@ -14,6 +14,7 @@ from tvm.tirx import Expr
 
 from schedules.bodies.fixed_point import to_integer, wide
 from schedules.bodies.steps import Steps
+from schedules.bodies.vectors import broadcast, cast, fma, lanes, rint, splat, vector
 from schedules.spec import GATES, GATES_ALONE, Activation, Conv2d, Dense, OpenConv2d, Rounding
 
 
@@ -22,26 +23,6 @@ class Load(Protocol):
 
     def __call__(self, name: str, index: int | None = None, /) -> Expr:
         """Return parameter ``name``."""
-
-
-def cast(value: Expr, dtype: str) -> Expr:
-    """Convert each lane of ``value``."""
-    return tirx.Cast(vector(dtype, lanes(value)), value)
-
-
-def lanes(value: Expr) -> int:
-    """Return how many lanes ``value`` has."""
-    return int(value.ty.dtype.lanes)
-
-
-def broadcast(value: Expr, count: int) -> Expr:
-    """Return the scalar ``value`` in ``count`` lanes."""
-    return value if count == 1 else tirx.Broadcast(value, count)
-
-
-def fma(a: Expr, b: Expr, c: Expr) -> Expr:
-    """Return a * b + c, rounded once."""
-    return tirx.call_llvm_pure_intrin(str(c.ty.dtype), "llvm.fma", a, b, c)
 
 
 def type_refusal(spec: Conv2d | Dense, *, half: bool = False, weights: str = "int8") -> str | None:
@@ -103,7 +84,7 @@ def activated(name: Activation, x: Expr) -> Expr:
     gate, count = GATES[name], lanes(x)
 
     def _number(value: float) -> Expr:
-        return broadcast(tirx.const(value, "float32"), count)
+        return splat(value, "float32", count)
 
     zero, one = _number(0), _number(1)
     steps = Steps()
@@ -125,7 +106,7 @@ def activated(name: Activation, x: Expr) -> Expr:
 def _negative(x: Expr) -> Expr:
     """Return ``-|x|``: float32 lanes with their sign set."""
     count = lanes(x)
-    sign = broadcast(tirx.const(-(1 << 31), "int32"), count)
+    sign = splat(-(1 << 31), "int32", count)
     bits = tirx.reinterpret(vector("int32", count), x) | sign
     return tirx.reinterpret(vector("float32", count), bits)
 
@@ -161,17 +142,8 @@ def _by_sign(spec: Conv2d | Dense, acc: Expr, load: Load, name: str, below_zero:
     """Return constant ``name``, or where ``spec`` is leaky and ``acc`` negative ``below_zero``."""
     if not spec.leaky:
         return load(name)
-    is_positive = acc >= broadcast(tirx.const(0, "int32"), lanes(acc))
+    is_positive = acc >= splat(0, "int32", lanes(acc))
     return tirx.Select(is_positive, load(name), load(below_zero))
-
-
-def rint(x: Expr) -> Expr:
-    """Return float lanes as int32, half to even; those below int32 become the smallest int32.
-
-    One instruction on x86 and Arm. LLVM promises nothing for what is out of range, but these and
-    RISC-V saturate below, and above nothing is left.
-    """
-    return tirx.call_llvm_pure_intrin(vector("int32", lanes(x)), "llvm.lrint", x)
 
 
 def _float_epilogue(
@@ -184,7 +156,7 @@ def _float_epilogue(
         return _of_sum(spec, kept, load)
     alpha = load("alpha")
     scaled = acc * alpha if r is None else fma(acc, alpha, r)
-    return tirx.Select(acc < broadcast(tirx.const(0, "float32"), lanes(acc)), scaled, kept)
+    return tirx.Select(acc < splat(0, "float32", lanes(acc)), scaled, kept)
 
 
 def _of_sum(spec: Conv2d | OpenConv2d, total: Expr, load: Load) -> Expr:
@@ -193,7 +165,7 @@ def _of_sum(spec: Conv2d | OpenConv2d, total: Expr, load: Load) -> Expr:
         return _in_steps(spec, activated(spec.activation, total), load)
     steps = Steps()
     total = steps.hold(total)
-    zero = broadcast(tirx.const(0, "float32"), lanes(total))
+    zero = splat(0, "float32", lanes(total))
     return steps.then(tirx.Select(total < zero, total * load("alpha"), total))
 
 
@@ -206,8 +178,3 @@ def _clamp(value: Expr, load: Load) -> Expr:
     count = lanes(value)
     low, high = (broadcast(load("clamp", i), count) for i in range(2))
     return tirx.min(tirx.max(value, low), high)
-
-
-def vector(dtype: str, count: int) -> str:
-    """Return the type of ``count`` lanes."""
-    return dtype if count == 1 else f"{dtype}x{count}"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tvm import tirx
 from tvm.tirx import Expr
 
-from schedules.bodies.epilogue import broadcast, cast, fma, lanes, vector
+from schedules.bodies.vectors import cast, fma, lanes, rint, splat, vector
 from schedules.spec.functions import EXP_SERIES, LN2_HIGH, LN2_LOW, LOG2_E
 
 
@@ -24,15 +24,14 @@ def exp(a: Expr, held: Callable[[Expr], Expr] = _repeated) -> Expr:
     count = lanes(a)
 
     def _number(value: float) -> Expr:
-        return broadcast(tirx.const(value, "float32"), count)
+        return splat(value, "float32", count)
 
-    integers = vector("int32", count)
-    whole = held(tirx.call_llvm_pure_intrin(integers, "llvm.lrint", a * _number(LOG2_E)))
+    whole = held(rint(a * _number(LOG2_E)))
     n = cast(whole, "float32")
     r = held(fma(n, _number(-LN2_LOW), fma(n, _number(-LN2_HIGH), a)))
     p = _number(EXP_SERIES[0])
     for coefficient in EXP_SERIES[1:]:
         p = fma(p, r, _number(coefficient))
-    exponent = whole * broadcast(tirx.const(1 << 23, "int32"), count)
-    bits = tirx.reinterpret(integers, p) + exponent
+    exponent = whole * splat(1 << 23, "int32", count)
+    bits = tirx.reinterpret(vector("int32", count), p) + exponent
     return tirx.reinterpret(vector("float32", count), bits)

@@ -15,6 +15,7 @@ from tvm import te, tirx
 from tvm.tirx import Expr
 
 from schedules.bodies import fixed_point
+from schedules.bodies.vectors import rint
 from schedules.layout import ROW, Layout
 from schedules.spec import Spec
 from schedules.template import Layouts
@@ -35,11 +36,10 @@ def clamp(t: Expr, bounds: tuple[Expr, Expr]) -> Expr:
 def to_integer(t: Expr, z: Expr, bounds: tuple[Expr, Expr], dtype: str) -> Expr:
     """Return ``int(min(max(rint(t), bounds[0]), bounds[1])) + z`` in ``dtype``.
 
-    Clamped before rint, which is the same for whole-number bounds. ``llvm.lrint`` rounds half to
-    even and converts in one instruction; SSE2 has none that only rounds.
+    Clamped before rint, which is the same for whole-number bounds: rint converts in one
+    instruction, and SSE2 has none that only rounds.
     """
-    rounded = tirx.call_llvm_pure_intrin("int32", "llvm.lrint", clamp(t, bounds))
-    return (rounded + z).astype(dtype)
+    return (rint(clamp(t, bounds)) + z).astype(dtype)
 
 
 def requantize(
@@ -56,11 +56,6 @@ def requantize(
         return fixed_point.to_integer(product, shift, z, bounds, spec.y, spec.rounding)
     t = acc.astype("float32") * factors[0]
     return clamp(t, bounds) if spec.y == "float32" else to_integer(t, z, bounds, spec.y)
-
-
-def fma(a: Expr, b: Expr, c: Expr) -> Expr:
-    """Return a * b + c of float32, rounded once (LLVM targets)."""
-    return tirx.call_llvm_pure_intrin("float32", "llvm.fma", a, b, c)
 
 
 def blend(condition: Expr, if_true: Expr, if_false: Expr) -> Expr:

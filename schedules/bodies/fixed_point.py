@@ -16,12 +16,13 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.tirx import Expr
 
+from schedules.bodies.vectors import cast
 from schedules.spec import Rounding
 
 
 def wide(value: Expr) -> Expr:
     """Return integer lanes as int64."""
-    return _cast(value, "int64")
+    return cast(value, "int64")
 
 
 def shift_right(product: Expr, shift: Expr, rounding: Rounding) -> Expr:
@@ -43,7 +44,7 @@ def to_integer(
     """
     low, high = (wide(bound) for bound in bounds)
     steps = tirx.max(tirx.min(shift_right(product, wide(shift), rounding), high), low)
-    return _cast(_cast(steps, "int32") + z, dtype)
+    return cast(cast(steps, "int32") + z, dtype)
 
 
 def _half_away(x: Expr, shift: Expr) -> Expr:
@@ -60,8 +61,3 @@ def _half(shift: Expr) -> Expr:
 
 def _number(value: int, like: Expr) -> Expr:
     return tirx.const(value, str(like.ty.dtype))
-
-
-def _cast(value: Expr, dtype: str) -> Expr:
-    lanes = int(value.ty.dtype.lanes)
-    return tirx.Cast(dtype if lanes == 1 else f"{dtype}x{lanes}", value)

@@ -17,7 +17,8 @@ from tvm.tirx import Expr
 from schedules.bodies.body import Body
 from schedules.bodies.elementwise import elementwise_kernel, first_layout
 from schedules.bodies.exponential import exp
-from schedules.bodies.expressions import OutputElement, fma
+from schedules.bodies.expressions import OutputElement
+from schedules.bodies.vectors import f32, fma
 from schedules.spec import Gelu, Sigmoid
 from schedules.spec.functions import ERFC_SERIES, ERFC_STEP, LEAST_EXP_ARGUMENT
 from schedules.template import Layouts
@@ -25,26 +26,22 @@ from schedules.template import Layouts
 
 def sigmoid(x: Expr) -> Expr:
     """Return the logistic function of a float32 number."""
-    one = _number(1)
-    e = exp(te.max(te.min(x, _number(0) - x), _number(LEAST_EXP_ARGUMENT)))
-    return tirx.Select(x >= _number(0), one, e) / (one + e)
+    one = f32(1)
+    e = exp(te.max(te.min(x, f32(0) - x), f32(LEAST_EXP_ARGUMENT)))
+    return tirx.Select(x >= f32(0), one, e) / (one + e)
 
 
 def gelu(x: Expr) -> Expr:
     """Return GELU of a float32 number."""
-    zero = _number(0)
-    z = te.max(x, zero - x) * _number(math.sqrt(0.5))
-    s = _number(1) / fma(_number(ERFC_STEP), z, _number(1))
-    p = _number(ERFC_SERIES[0])
+    zero = f32(0)
+    z = te.max(x, zero - x) * f32(math.sqrt(0.5))
+    s = f32(1) / fma(f32(ERFC_STEP), z, f32(1))
+    p = f32(ERFC_SERIES[0])
     for coefficient in ERFC_SERIES[1:]:
-        p = fma(p, s, _number(coefficient))
-    e = exp(te.max(z * (zero - z), _number(LEAST_EXP_ARGUMENT)))
-    c = p * s * e * _number(0.5)
+        p = fma(p, s, f32(coefficient))
+    e = exp(te.max(z * (zero - z), f32(LEAST_EXP_ARGUMENT)))
+    c = p * s * e * f32(0.5)
     return tirx.Select(x >= zero, fma(zero - x, c, x), x * c)
-
-
-def _number(value: float) -> Expr:
-    return tirx.const(value, "float32")
 
 
 def _body(kind: str, function: Callable[[Expr], Expr]) -> Body:

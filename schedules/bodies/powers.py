@@ -9,7 +9,7 @@ from tvm import tirx
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.epilogue import broadcast, cast, fma, lanes, rint
+from schedules.bodies.vectors import cast, fma, lanes, rint, splat
 from schedules.spec.product import EXP2_SERIES, LEAST_EXPONENT
 
 
@@ -18,7 +18,7 @@ def power(t: Expr) -> Expr:
     count = lanes(t)
 
     def _number(value: float, dtype: str = "float32") -> Expr:
-        return broadcast(tirx.const(value, dtype), count)
+        return splat(value, dtype, count)
 
     t = T.Bind(tirx.max(t, _number(LEAST_EXPONENT)))
     n = T.Bind(rint(t))

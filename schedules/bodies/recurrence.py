@@ -18,9 +18,9 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import broadcast, cast, fma, lanes, rint
 from schedules.bodies.exponential import exp
 from schedules.bodies.matrices import depth_refusal
+from schedules.bodies.vectors import broadcast, cast, fma, lanes, rint, splat
 from schedules.spec import Recurrence
 from schedules.spec.functions import LEAST_EXP_ARGUMENT
 from schedules.spec.recurrence import LEAST_STATE, STATE_STEPS, Cell
@@ -175,4 +175,4 @@ def rounded(h: Expr, top: Expr) -> Expr:
 
 
 def _number(value: float, like: Expr) -> Expr:
-    return broadcast(tirx.const(value, "float32"), lanes(like))
+    return splat(value, "float32", lanes(like))

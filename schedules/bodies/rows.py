@@ -10,7 +10,7 @@ Exact:  no product feeds a sum but by fma, and no division by a constant, which 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -19,14 +19,15 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.body import symbolic_axis
 from schedules.bodies.buffers import declare_operator
-from schedules.bodies.epilogue import Load, broadcast, cast, fma, lanes, vector
 from schedules.bodies.exponential import exp
+from schedules.bodies.vectors import broadcast, cast, f32, fma, lanes, rint, splat
 from schedules.layout import ROW, Layout
 from schedules.spec import Normalize, Recurrence, Softmax
 from schedules.spec.functions import LEAST_EXP_ARGUMENT
 from schedules.spec.operator_spec import FLOAT32_MAX
 
 RowSpec = Normalize | Softmax
+Buffers = Mapping[str, Any]
 
 
 def refuses(spec: RowSpec) -> str | None:
@@ -65,15 +66,15 @@ def square_added(d: Expr, total: Expr) -> Expr:
     return fma(d, d, total)
 
 
-def mean(total: Expr, load: Load) -> Expr:
-    """Return the mean of a row."""
-    return total / broadcast(load("count", 0), lanes(total))
+def mean(total: Expr, buffers: Buffers) -> Expr:
+    """Return the mean of a row; ``buffers`` has the constants by name."""
+    return total / broadcast(buffers["count"][0], lanes(total))
 
 
-def inverse(squares: Expr, load: Load) -> Expr:
-    """Return the factor of a row."""
-    one, epsilon = (broadcast(x, lanes(squares)) for x in (_number(1), load("epsilon", 0)))
-    return one / tirx.sqrt(mean(squares, load) + epsilon)
+def inverse(squares: Expr, buffers: Buffers) -> Expr:
+    """Return the factor of a row, one over its deviation; ``buffers`` has the constants."""
+    one, epsilon = (broadcast(x, lanes(squares)) for x in (f32(1), buffers["epsilon"][0]))
+    return one / tirx.sqrt(mean(squares, buffers) + epsilon)
 
 
 def scaled(d: Expr, inv: Expr, gamma: Expr, beta: Expr) -> Expr:
@@ -91,7 +92,7 @@ def joined(parts: Sequence[Expr], join: Callable[[Expr, Expr], Expr] = operator.
 
 def finite(top: Expr) -> Expr:
     """Return the largest element of a row, or of rows, clamped to the finite numbers."""
-    most, least = (broadcast(_number(value), lanes(top)) for value in (FLOAT32_MAX, -FLOAT32_MAX))
+    most, least = (splat(value, "float32", lanes(top)) for value in (FLOAT32_MAX, -FLOAT32_MAX))
     return tirx.max(tirx.min(top, most), least)
 
 
@@ -101,35 +102,30 @@ def exponential(x: Expr, top: Expr) -> Expr:
     ``top`` is one number, or as many as ``x``.
     """
     count = lanes(x)
-    zero, smallest = (broadcast(_number(value), count) for value in (0, LEAST_EXP_ARGUMENT))
+    zero, smallest = (splat(value, "float32", count) for value in (0, LEAST_EXP_ARGUMENT))
     a = T.bind(tirx.min(x - _in_lanes(top, count), zero))
     return tirx.Select(a < smallest, zero, exp(tirx.max(a, smallest), held=T.bind))
 
 
 def share(e: Expr, total: Expr) -> Expr:
     """Return the share of an exponential in its row; ``total`` is one number, or as many."""
-    least = broadcast(_number(1), lanes(total))
+    least = splat(1, "float32", lanes(total))
     return e / _in_lanes(tirx.max(total, least), lanes(e))
 
 
-def stored(spec: RowSpec | Recurrence, t: Expr, load: Load) -> Expr:
-    """Return lanes of y: ``t`` itself, or quantized. ``load`` reads s, z and clamp by index."""
+def stored(spec: RowSpec | Recurrence, t: Expr, buffers: Buffers) -> Expr:
+    """Return lanes of y: ``t`` itself, or quantized by s, z and clamp of ``buffers``."""
     if spec.y == "float32":
         return t
     count = lanes(t)
 
     def _all(name: str, index: int = 0) -> Expr:
-        return broadcast(load(name, index), count)
+        return broadcast(buffers[name][index], count)
 
     # Clamped before rint, which is the same for whole-number bounds.
     steps = tirx.min(tirx.max(t / _all("s"), _all("clamp", 0)), _all("clamp", 1))
-    rounded = tirx.call_llvm_pure_intrin(vector("int32", count), "llvm.lrint", steps)
-    return cast(rounded + _all("z"), spec.y)
+    return cast(rint(steps) + _all("z"), spec.y)
 
 
 def _in_lanes(value: Expr, count: int) -> Expr:
     return value if lanes(value) == count else broadcast(value, count)
-
-
-def _number(value: float) -> Expr:
-    return tirx.const(value, "float32")

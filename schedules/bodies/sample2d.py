@@ -22,14 +22,8 @@ from tvm.tirx import Expr
 from schedules.bodies.body import Body, template_name
 from schedules.bodies.corners import CORNERS, Corners
 from schedules.bodies.elementwise import any_layouts
-from schedules.bodies.expressions import (
-    OutputElement,
-    centred,
-    constants,
-    fma,
-    placeholders,
-    to_integer,
-)
+from schedules.bodies.expressions import OutputElement, centred, constants, placeholders, to_integer
+from schedules.bodies.vectors import fma
 from schedules.layout import Layout
 from schedules.spec import Sample2d
 from schedules.template import Layouts

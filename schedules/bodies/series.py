@@ -15,8 +15,9 @@ from tvm import tirx
 from tvm.tirx import Expr
 
 from schedules.bodies.exponential import exp as exp_of_negative
-from schedules.bodies.expressions import blend, fma
+from schedules.bodies.expressions import blend
 from schedules.bodies.steps import Steps
+from schedules.bodies.vectors import f32, fma, rint
 from schedules.spec.functions import (
     COS_SERIES,
     ERF_SERIES,
@@ -44,12 +45,12 @@ SIGN, MANTISSA, BIAS = -(1 << 31), (1 << 23) - 1, 127
 def exp(x: Expr) -> Expr:
     """Return exp of ``x``; 0 far below 0, infinity far above."""
     steps = Steps()
-    least, greatest = map(_number, EXP_RANGE)
+    least, greatest = map(f32, EXP_RANGE)
     # In this order of operands what is not a number passes.
     a = steps.hold(tirx.min(greatest, tirx.max(least, x)))
-    whole = steps.hold(tirx.call_llvm_pure_intrin("int32", "llvm.lrint", a * _number(LOG2_E)))
+    whole = steps.hold(rint(a * f32(LOG2_E)))
     n = steps.hold(whole.astype("float32"))
-    r = steps.hold(fma(n, _number(-LN2_LOW), fma(n, _number(-LN2_HIGH), a)))
+    r = steps.hold(fma(n, f32(-LN2_LOW), fma(n, f32(-LN2_HIGH), a)))
     half = steps.hold(whole >> 1)
     return steps.then(_series(EXP_SERIES, r) * _power_of_two(half) * _power_of_two(whole - half))
 
@@ -62,10 +63,10 @@ def tanh(x: Expr) -> Expr:
     z = steps.hold(x * x)
     near = fma(x * z, _series(TANH_SERIES, z), x)
     # -2 |x| in this order: a limit first, so that what is not a number passes.
-    argument = steps.hold(tirx.max(_number(LEAST_EXP_ARGUMENT), a * _number(-2)))
+    argument = steps.hold(tirx.max(f32(LEAST_EXP_ARGUMENT), a * f32(-2)))
     e = steps.hold(exp_of_negative(argument, steps.hold))
-    far = _with_sign((_number(1) - e) / (_number(1) + e), x)
-    return steps.then(blend(a < _number(SERIES_END["tanh"]), near, far))
+    far = _with_sign((f32(1) - e) / (f32(1) + e), x)
+    return steps.then(blend(a < f32(SERIES_END["tanh"]), near, far))
 
 
 def erf(x: Expr) -> Expr:
@@ -74,11 +75,11 @@ def erf(x: Expr) -> Expr:
     x = steps.hold(x)
     a = steps.hold(_magnitude(x))
     near = x * _series(ERF_SERIES, steps.hold(x * x))
-    s = steps.hold(_number(1) / fma(_number(ERFC_STEP), a, _number(1)))
-    argument = steps.hold(tirx.max(_number(LEAST_EXP_ARGUMENT), a * (_number(0) - a)))
+    s = steps.hold(f32(1) / fma(f32(ERFC_STEP), a, f32(1)))
+    argument = steps.hold(tirx.max(f32(LEAST_EXP_ARGUMENT), a * (f32(0) - a)))
     e = exp_of_negative(argument, steps.hold)
-    far = _with_sign(fma(_number(0) - _series(ERFC_SERIES, s) * s, e, _number(1)), x)
-    return steps.then(blend(a < _number(SERIES_END["erf"]), near, far))
+    far = _with_sign(fma(f32(0) - _series(ERFC_SERIES, s) * s, e, f32(1)), x)
+    return steps.then(blend(a < f32(SERIES_END["erf"]), near, far))
 
 
 def log(x: Expr) -> Expr:
@@ -89,16 +90,16 @@ def log(x: Expr) -> Expr:
     raw = tirx.reinterpret("int32", a)
     # All bits set where x is subnormal, by shifts: TVM's vectors cannot hold what a comparison is.
     small = steps.hold(((raw >> 23) - 1) >> 31)
-    scaled = tirx.reinterpret("int32", a * _number(2.0**SUBNORMAL_STEPS))
+    scaled = tirx.reinterpret("int32", a * f32(2.0**SUBNORMAL_STEPS))
     bits = steps.hold(((scaled & small) | (raw & ~small)) - LEAST_MANTISSA_BITS)
     k = steps.hold(((bits >> 23) - (small & SUBNORMAL_STEPS)).astype("float32"))
     mantissa = tirx.reinterpret("float32", (bits & MANTISSA) + LEAST_MANTISSA_BITS)
-    f = steps.hold(mantissa - _number(1))
-    tail = steps.hold(f * f) * fma(f, _series(LOG_SERIES, f), _number(-0.5))
-    y = fma(k, _number(LN2_HIGH), fma(k, _number(LN2_LOW), tail) + f)
-    ends = blend(x.equal(_number(0)), _number(float("-inf")), _number(float("nan")))
-    is_finite = x < _number(float("inf"))  # and no other than numbers
-    return steps.then(blend(x > _number(0), blend(is_finite, y, x), ends))
+    f = steps.hold(mantissa - f32(1))
+    tail = steps.hold(f * f) * fma(f, _series(LOG_SERIES, f), f32(-0.5))
+    y = fma(k, f32(LN2_HIGH), fma(k, f32(LN2_LOW), tail) + f)
+    ends = blend(x.equal(f32(0)), f32(float("-inf")), f32(float("nan")))
+    is_finite = x < f32(float("inf"))  # and no other than numbers
+    return steps.then(blend(x > f32(0), blend(is_finite, y, x), ends))
 
 
 def sin(x: Expr) -> Expr:
@@ -115,23 +116,22 @@ def _wave(x: Expr, ahead: int) -> Expr:
     """Return the sine of ``x`` and so many quarters of a turn."""
     steps = Steps()
     x = steps.hold(x)
-    a = steps.hold(tirx.min(_number(GREATEST_ANGLE), tirx.max(_number(-GREATEST_ANGLE), x)))
-    whole = tirx.call_llvm_pure_intrin("int32", "llvm.lrint", a * _number(2 / math.pi))
-    quarters = steps.hold(whole)
+    a = steps.hold(tirx.min(f32(GREATEST_ANGLE), tirx.max(f32(-GREATEST_ANGLE), x)))
+    quarters = steps.hold(rint(a * f32(2 / math.pi)))
     r, n = a, steps.hold(quarters.astype("float32"))
     for part in HALF_PI:
-        r = fma(n, _number(-part), r)
+        r = fma(n, f32(-part), r)
     r = steps.hold(r)
     z = steps.hold(r * r)
     sine = fma(r * z, _series(SIN_SERIES, z), r)
-    cosine = fma(z * z, _series(COS_SERIES, z), fma(z, _number(-0.5), _number(1)))
+    cosine = fma(z * z, _series(COS_SERIES, z), fma(z, f32(-0.5), f32(1)))
     turn = steps.hold(quarters + ahead)
     # All bits set where the turn is odd: TVM's vectors cannot hold what a comparison is.
     odd = steps.hold(tirx.const(0, "int32") - (turn & 1))
     bits = (tirx.reinterpret("int32", cosine) & odd) | (tirx.reinterpret("int32", sine) & ~odd)
     y = tirx.reinterpret("float32", bits ^ ((turn << 30) & tirx.const(SIGN, "int32")))
-    is_finite = _magnitude(x) < _number(float("inf"))  # and no other than numbers
-    return steps.then(blend(is_finite, y, _number(float("nan"))))
+    is_finite = _magnitude(x) < f32(float("inf"))  # and no other than numbers
+    return steps.then(blend(is_finite, y, f32(float("nan"))))
 
 
 FUNCTIONS: dict[str, Callable[[Expr], Expr]] = {
@@ -146,9 +146,9 @@ FUNCTIONS: dict[str, Callable[[Expr], Expr]] = {
 
 
 def _series(coefficients: Sequence[float], x: Expr) -> Expr:
-    p = _number(coefficients[0])
+    p = f32(coefficients[0])
     for coefficient in coefficients[1:]:
-        p = fma(p, x, _number(coefficient))
+        p = fma(p, x, f32(coefficient))
     return p
 
 
@@ -163,7 +163,3 @@ def _magnitude(x: Expr) -> Expr:
 def _with_sign(magnitude: Expr, x: Expr) -> Expr:
     sign = tirx.reinterpret("int32", x) & tirx.const(SIGN, "int32")
     return tirx.reinterpret("float32", tirx.reinterpret("int32", magnitude) | sign)
-
-
-def _number(value: float) -> Expr:
-    return tirx.const(value, "float32")

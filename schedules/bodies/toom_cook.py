@@ -21,11 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from tvm import tirx
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.epilogue import broadcast, lanes
+from schedules.bodies.vectors import lanes, splat
 
 TAPS, OUTPUTS, POINTS = 3, 4, 6
 SCALE = 30
@@ -97,12 +96,12 @@ def _times(factor: int, value: Expr) -> Expr:
     if factor == 1:
         return value
     dtype = str(value.ty.dtype).split("x")[0]
-    return value * broadcast(tirx.const(factor, dtype), lanes(value))
+    return value * splat(factor, dtype, lanes(value))
 
 
 def unscaled(value: Expr) -> Expr:
     """Return int32 lanes that hold 900 y modulo 2^32 as y, while it is less than 2^29."""
     signed = ODD_INVERSE - (1 << 32 if ODD_INVERSE >> 31 else 0)
     count = lanes(value)
-    exact = value * broadcast(tirx.const(signed, "int32"), count)
-    return exact >> broadcast(tirx.const(SHIFT, "int32"), count)
+    exact = value * splat(signed, "int32", count)
+    return exact >> splat(SHIFT, "int32", count)

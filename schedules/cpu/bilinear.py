@@ -18,16 +18,15 @@ import math
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.body import template_name
-from schedules.bodies.buffers import declare_operator, flat, ramp, whole
-from schedules.bodies.epilogue import broadcast, fma
+from schedules.bodies.buffers import allocate, declare_operator, flat, ramp, whole
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
+from schedules.bodies.vectors import broadcast, fma
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, refuses_kind
 from schedules.cpu.norms.rows import each_piece
 from schedules.spec import Bilinear
@@ -60,8 +59,7 @@ def _emit(spec: Bilinear, buffers: dict[str, Any], plane: Expr, top: Expr, rows:
     (height, width), x, y = spec.out_size, flat(buffers["x"]), flat(buffers["y"])
     taps, weights = buffers["columns"], buffers["column_weights"]
     reach = _reach(spec, rows)
-    between = T.sblock_alloc_buffer(int64((reach * width,)), "float32", layout=None)
-    IRBuilder.name("between", between)
+    between = allocate("between", (reach * width,), "float32")
     base = T.Bind(buffers["rows"][top].astype("int64"))
     with T.serial(T.int64(reach)) as i:
         row = tirx.min(base + i, T.int64(spec.height - 1))

@@ -13,7 +13,7 @@ from tvm import tirx
 from tvm.target import Target
 from tvm.tirx import Expr
 
-from schedules.bodies.epilogue import broadcast, cast
+from schedules.bodies.vectors import broadcast, cast
 from schedules.target_features import has_feature
 
 LANES = 16

@@ -12,7 +12,7 @@ from tvm import tirx
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.epilogue import cast, fma
+from schedules.bodies.vectors import cast, fma
 from schedules.cpu.dot import F32, LANES, PLAIN, PLAIN_WIDE, Dot, as_scheduled
 
 

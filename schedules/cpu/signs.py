@@ -9,7 +9,7 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.tirx import Expr
 
-from schedules.bodies.epilogue import broadcast, vector
+from schedules.bodies.vectors import splat, vector
 from schedules.cpu.dot import Dot
 
 SIGN = 128
@@ -26,9 +26,7 @@ def moved(value: Expr, dtype: str) -> Expr:
     lane_type = str(value.ty.dtype.with_lanes(1)) if count > 1 else str(value.ty.dtype)
     if lane_type == dtype:
         return value
-    flipped = tirx.reinterpret(vector("uint8", count), value) ^ broadcast(
-        tirx.const(SIGN, "uint8"), count
-    )
+    flipped = tirx.reinterpret(vector("uint8", count), value) ^ splat(SIGN, "uint8", count)
     return tirx.reinterpret(vector(dtype, count), flipped)
 
 

@@ -17,14 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_operator, whole
-from schedules.bodies.epilogue import fma
+from schedules.bodies.buffers import allocate, declare_operator, whole
 from schedules.bodies.expressions import clamp, to_integer
 from schedules.bodies.matrices import (
     attention_refusal,
@@ -33,10 +31,12 @@ from schedules.bodies.matrices import (
 from schedules.bodies.powers import power
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
+from schedules.bodies.vectors import fma
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device.limits import STATIC_BYTES
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dot_rows import Line, accumulator, dot, grid, matrix_of
+from schedules.cuda.statements import barrier
 from schedules.spec import Attention
 from schedules.spec.operator_spec import FLOAT32_MAX
 from schedules.spec.product import MASKED_SCORE
@@ -76,19 +76,19 @@ class _Emitter:
     def __init__(self, spec: Attention, buffers: dict[str, Any], lane: Expr) -> None:
         self.spec, self.buffers, self.lane = spec, buffers, lane
         self.score = "int32" if spec.mask_strides is None else "float32"
-        self.scores = _shared("scores", spec.keys, self.score)
-        self.powers = _shared("powers", spec.keys, "uint8")
-        self.most = _shared("most", THREADS, self.score)
-        self.sums = _shared("sums", THREADS, "int32")
+        self.scores = allocate("scores", (spec.keys,), self.score, "shared")
+        self.powers = allocate("powers", (spec.keys,), "uint8", "shared")
+        self.most = allocate("most", (THREADS,), self.score, "shared")
+        self.sums = allocate("sums", (THREADS,), "int32", "shared")
 
     def emit(self, outer: Expr, query: Expr) -> None:
         """Emit scores, powers and means, a barrier after each."""
         self._each(self.spec.keys, lambda key: self._score(outer, query, key))
         self._store_largest()
-        _barrier()
+        barrier()
         top = T.Bind(self._joined(self.most, tirx.max, MASKED_SCORE, -FLOAT32_MAX))
         self._store_powers(outer, top)
-        _barrier()
+        barrier()
         total = T.Bind(self._joined(self.sums, lambda a, b: a + b, 0, 0))
         self._each(self.spec.width, lambda column: self._mean(outer, query, column, total))
 
@@ -172,15 +172,6 @@ class _Emitter:
         result = clamp(scaled, bounds) if is_float else to_integer(scaled, z[3], bounds, spec.y)
         offset = y.start(outer) + query * y.strides[3] + column * y.strides[4]
         T.buffer_store(y.flat(), result, [offset])
-
-
-def _shared(name: str, count: int, dtype: str) -> Any:
-    buffer = T.sblock_alloc_buffer(int64((count,)), dtype, scope="shared", layout=None)
-    return IRBuilder.name(name, buffer)
-
-
-def _barrier() -> None:
-    T.evaluate(T.tvm_storage_sync("shared"))
 
 
 ATTENTION_CUDA = row_major_template("attention", NAME, refuses, kernel)

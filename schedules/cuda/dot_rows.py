@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
-from schedules.bodies.epilogue import fma
 from schedules.bodies.matrices import Matrix
+from schedules.bodies.vectors import fma
+from schedules.cuda.statements import registers
 from schedules.spec import Attention, Product
 
 WORD = 4
@@ -59,9 +58,8 @@ def matrix_of(spec: Product | Attention, buffers: dict[str, Any], name: str) -> 
 
 
 def accumulator(name: str, dtype: str) -> Any:
-    """Declare a register of the thread."""
-    buffer = T.sblock_alloc_buffer(int64((1,)), dtype, scope="local", layout=None)
-    IRBuilder.name(name, buffer)
+    """Declare a register of the thread that is zero."""
+    buffer = registers(name, 1, dtype)
     T.buffer_store(buffer, tirx.const(0, dtype), [T.int64(0)])
     return buffer
 

@@ -26,22 +26,21 @@ from typing import Any
 
 import numpy as np
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies import recurrence as bodies
-from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_arguments, flat, whole
-from schedules.bodies.epilogue import fma
+from schedules.bodies.buffers import allocate, declare_arguments, flat, whole
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.recurrence import Elements, Phase
 from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import stored
+from schedules.bodies.vectors import fma
 from schedules.cuda.device.devices import refuses_cuda, refuses_dp4a
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.dot_rows import WORD, grid
+from schedules.cuda.statements import barrier, registers
 from schedules.spec import Recurrence
 from schedules.spec.recurrence import LEAST_STATE
 from schedules.template import Arrays
@@ -128,13 +127,11 @@ class _Emitter:
         self.threads = threads(spec)
         self.turns = -(-spec.hidden // self.threads)
         self.x, self.y = flat(buffers["x"]), flat(buffers["y"])
-        self.held = {
-            name: _memory(name, self.turns, "float32", "local") for name in bodies.held(spec)
-        }
+        self.held = {name: registers(name, self.turns, "float32") for name in bodies.held(spec)}
         dtype = "int8" if spec.quantized else "float32"
-        self.multiplied = _memory("multiplied", _depth(spec), dtype, "shared")
-        self.most = _memory("most", self.threads, "float32", "shared")
-        self.top = _memory("top", 1, "float32", "local")
+        self.multiplied = allocate("multiplied", (_depth(spec),), dtype, "shared")
+        self.most = allocate("most", (self.threads,), "float32", "shared")
+        self.top = registers("top", 1, "float32")
 
     def emit(self) -> None:
         """Emit the steps, from a state of zeros on."""
@@ -163,7 +160,7 @@ class _Emitter:
         step = T.Bind(bodies.step_of(self.top[T.int64(0)])) if spec.quantized else None
 
         def _element(turn: Expr, element: Expr) -> None:
-            sums = {gate: _memory("acc", 1, dtype, "local") for gate in phase.gates}
+            sums = {gate: registers("acc", 1, dtype) for gate in phase.gates}
             for acc in sums.values():
                 T.buffer_store(acc, tirx.const(0, dtype), [T.int64(0)])
             with T.serial(T.int64(_depth(spec) // _width(spec))) as k:
@@ -200,7 +197,7 @@ class _Emitter:
 
     def _multiply_next(self, state: Any) -> None:
         """Emit what the next products multiply, and of integers its largest element."""
-        _barrier()  # all have read what was multiplied before
+        barrier()  # all have read what was multiplied before
         if self.spec.quantized:
             self._find_largest(state)
 
@@ -211,7 +208,7 @@ class _Emitter:
             T.buffer_store(self.multiplied, value, [element])
 
         self._each(_store)
-        _barrier()
+        barrier()
 
     def _find_largest(self, state: Any) -> None:
         """Emit ``top``, which every thread finds by itself among those of all."""
@@ -219,7 +216,7 @@ class _Emitter:
         T.buffer_store(self.top, tirx.const(LEAST_STATE, "float32"), [zero])
         self._each(lambda turn, _: self._raise_top(bodies.magnitude(state[turn])))
         T.buffer_store(self.most, self.top[zero], [self.lane])
-        _barrier()
+        barrier()
         with T.serial(T.int64(self.threads)) as other:
             self._raise_top(self.most[other])
 
@@ -244,11 +241,8 @@ class _Emitter:
                 T.buffer_store(self.multiplied, zero, [self.lane + self.spec.hidden])
 
     def _write(self, state: Any, row: Expr) -> None:
-        def _constant(name: str, index: int | None = None, /) -> Expr:
-            return self.buffers[name][index or 0]
-
         def _element(turn: Expr, element: Expr) -> None:
-            value = stored(self.spec, state[turn], _constant)
+            value = stored(self.spec, state[turn], self.buffers)
             T.buffer_store(self.y, value, [row * self.spec.hidden + element])
 
         self._each(_element)
@@ -262,15 +256,6 @@ class _Emitter:
                 return
             with T.If(element < self.spec.hidden), T.Then():
                 emit(turn, element)
-
-
-def _memory(name: str, count: int, dtype: str, scope: str) -> Any:
-    buffer = T.sblock_alloc_buffer(int64((count,)), dtype, scope=scope, layout=None)
-    return IRBuilder.name(name, buffer)
-
-
-def _barrier() -> None:
-    T.evaluate(T.tvm_storage_sync("shared"))
 
 
 RECURRENCE_CUDA = replace(row_major_template("recurrence", NAME, refuses, kernel), pack=pack)

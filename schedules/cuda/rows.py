@@ -33,6 +33,7 @@ from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
 from schedules.cuda.device.devices import refuses_cuda
 from schedules.cuda.device_math import for_cuda
+from schedules.cuda.statements import barrier
 from schedules.spec import Normalize, Softmax
 from schedules.spec.normalizing import PARTIAL_SUMS
 from schedules.spec.operator_spec import FLOAT32_MAX
@@ -88,10 +89,6 @@ class _Thread:
     row_in_block: Expr
     lane: Expr
 
-    def load(self, name: str, index: int | None = None, /) -> Expr:
-        """Return one element of a constant."""
-        return self.buffers[name][index or 0]
-
     def each(self, emit: Callable[[Expr], None]) -> None:
         """Emit a loop over the elements of the lane; ``emit`` gets where in the row they are."""
         with T.serial(T.int64(0), T.int64(-(-self.spec.size // PARTIAL_SUMS))) as i:
@@ -108,7 +105,7 @@ class _Thread:
 
     def write(self, element: Expr, t: Expr) -> None:
         """Store an element of y."""
-        y = rows.stored(self.spec, t, self.load)
+        y = rows.stored(self.spec, t, self.buffers)
         T.buffer_store(flat(self.buffers["y"]), y, [self._place(element)])
 
     def _place(self, element: Expr) -> Expr:
@@ -132,7 +129,7 @@ class _Thread:
         self.each(lambda element: T.buffer_store(part, step(source(element), part[0]), [0]))
         shared = _memory(self.block_rows * PARTIAL_SUMS, "shared")
         T.buffer_store(shared, part[0], [self.row_in_block * PARTIAL_SUMS + self.lane])
-        T.evaluate(T.tvm_storage_sync("shared"))
+        barrier()
         parts = [shared[self.row_in_block * PARTIAL_SUMS + lane] for lane in range(PARTIAL_SUMS)]
         return T.bind(rows.joined(parts, join))
 
@@ -142,13 +139,13 @@ def _normalize(thread: _Thread) -> None:
     mean = tirx.const(0, "float32")
     if spec.centred:
         total = thread.joined(0, _sum, _sum, thread.x)
-        mean = T.bind(rows.mean(total, thread.load))
+        mean = T.bind(rows.mean(total, thread.buffers))
 
     def _deviation(element: Expr) -> Expr:
         return rows.deviation(spec, thread.x(element), mean)
 
     squares = thread.joined(0, _sum, rows.square_added, _deviation)
-    inv = T.bind(rows.inverse(squares, thread.load))
+    inv = T.bind(rows.inverse(squares, thread.buffers))
     width = spec.channels // max(spec.groups, 1)
 
     def _scaled(element: Expr) -> None:

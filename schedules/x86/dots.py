@@ -2,7 +2,6 @@
 
 vpmaddubsw is not among them: it saturates its int16 sums. LLVM joins two vpmaddwd into one of
 512 bits where there is AVX-512.
-Sources: Intel Intrinsics Guide, _mm512_dpbusd_epi32, _mm256_dpbusd_avx_epi32, _mm256_madd_epi16.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ import dataclasses
 from tvm import tirx
 from tvm.tirx import Expr
 
-from schedules.bodies.epilogue import broadcast, cast
+from schedules.bodies.vectors import broadcast, cast
 from schedules.cpu.dot import LANES, Dot
+from schedules.cpu.lanes import shuffle
+from schedules.x86.instructions import dot_s16, dot_u8s8, dot_u8s8_half
 from schedules.x86.packed_stores import packed_pair, with_packed_stores
-from schedules.x86.shuffles import dot_s16, dot_u8s8
 
 
 def _step_vnni(acc: Expr, x: Expr, w: Expr) -> Expr:
@@ -23,14 +23,10 @@ def _step_vnni(acc: Expr, x: Expr, w: Expr) -> Expr:
 
 
 def _step_avxvnni(acc: Expr, x: Expr, w: Expr) -> Expr:
-    name, word = "llvm.x86.avx512.vpdpbusd.256", tirx.reinterpret("int32", x)
+    word = broadcast(tirx.reinterpret("int32", x), 8)
     halves = [
-        tirx.call_llvm_pure_intrin(
-            "int32x8",
-            name,
-            tirx.Shuffle([acc], list(range(lane, lane + 8))),
-            tirx.reinterpret("int8x32", broadcast(word, 8)),
-            tirx.Shuffle([w], list(range(4 * lane, 4 * lane + 32))),
+        dot_u8s8_half(
+            shuffle(acc, range(lane, lane + 8)), word, shuffle(w, range(4 * lane, 4 * lane + 32))
         )
         for lane in (0, 8)
     ]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from schedules.cpu.lanes import Lanes
 from schedules.x86.alternate_lanes import ORDER, in_order
 from schedules.x86.dots import AVX2, AVX2_WIDE, VNNI
+from schedules.x86.instructions import dot_s16, dot_s16_half, dot_u8s8
 from schedules.x86.packed_windows import with_packed_windows
-from schedules.x86.shuffles import dot_s16, dot_s16_half, dot_u8s8
 
 VNNI_LANES = Lanes(dot=VNNI, step=dot_u8s8, weights="int8", finish=with_packed_windows)
 AVX2_LANES = Lanes(dot=AVX2, step=dot_s16, staged="int16", weights="int16")

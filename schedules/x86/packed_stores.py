@@ -31,7 +31,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import broadcast
+from schedules.bodies.vectors import broadcast
 from schedules.cpu.dot import LANES
 from schedules.cpu.tiles.contraction import STORE
 

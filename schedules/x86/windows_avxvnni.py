@@ -12,7 +12,7 @@ from schedules.cpu.lanes import Lanes
 from schedules.cpu.windows.depthwise import depthwise_template
 from schedules.cpu.windows.grouped import grouped_template
 from schedules.x86.dots import AVXVNNI
-from schedules.x86.shuffles import dot_u8s8_half
+from schedules.x86.instructions import dot_u8s8_half
 
 AVXVNNI_LANES = Lanes(dot=AVXVNNI, step=dot_u8s8_half, weights="int8", parts=2)
 DEPTHWISE_AVXVNNI = depthwise_template(AVXVNNI_LANES)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.tirx import Expr
 
-from schedules.bodies.epilogue import broadcast
+from schedules.bodies.vectors import broadcast
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.lanes import shuffle
 from schedules.cpu.winograd.winograd_rule import TALLEST
 from schedules.cpu.winograd.winograd_template import winograd_template
 from schedules.x86.dots import AVX2, AVXVNNI, VNNI
-from schedules.x86.shuffles import dot_s16
+from schedules.x86.instructions import dot_s16
 
 PAIR = ("int16",)
 

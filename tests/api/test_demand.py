@@ -146,14 +146,13 @@ def never(outputs, references):
     raise KeyError("boxes")
 
 
-def failing_after(calls, first, then):
-    """Return a metric that gives ``first`` for so many calls."""
-    left = [calls]
+def metric_of(first, then):
+    """Return a metric that gives ``first``, and from the second call on ``then``."""
+    values = iter([first])
 
     def metric(outputs, _):
         assert len(list(outputs)) == 4
-        left[0] -= 1
-        return first if left[0] >= 0 else then
+        return next(values, then)
 
     return metric
 
@@ -162,9 +161,9 @@ def failing_after(calls, first, then):
     ("metric", "message"),
     [
         (never, "the metric never raised KeyError: 'boxes'; it is called with two"),
-        (failing_after(1, float("nan"), 0), "the metric metric returned nan; a finite number"),
-        (failing_after(1, None, 0), "the metric metric returned a NoneType; a number is"),
-        (failing_after(1, 1.0, float("nan")), "the metric metric returned nan"),
+        (metric_of(float("nan"), 0), "the metric metric returned nan; a finite number"),
+        (metric_of(None, 0), "the metric metric returned a NoneType; a number is"),
+        (metric_of(1.0, float("nan")), "the metric metric returned nan"),
     ],
 )
 def test_metrics_that_fail(model, metric, message):
@@ -174,10 +173,10 @@ def test_metrics_that_fail(model, metric, message):
 
 
 def test_demands_that_nothing_meets(model, monkeypatch):
-    demand = Demand(metric=failing_after(1, 0.5, 0), minimum=0.6, data=wide_images(4))
+    demand = Demand(metric=metric_of(0.5, 0), minimum=0.6, data=wide_images(4))
     with pytest.raises(AccuracyError, match=r"at least 0\.6 is demanded, and FP32 itself has 0\.5"):
         relay_int8.quantize(model, wide_images(8), CONFIG, demand=demand)
-    demand = Demand(metric=failing_after(1, 0.7, 0.5), minimum=0.6, data=wide_images(4))
+    demand = Demand(metric=metric_of(0.7, 0.5), minimum=0.6, data=wide_images(4))
     monkeypatch.setattr(meet_demand, "by_harm", lambda *_: (HARMED,))
     message = (
         r"all in integers the network has 0\.5, with all 1 layers in float 0\.5 \(FP32: 0\.7\)"

@@ -1,7 +1,5 @@
-import numpy as np
 import pytest
 
-from benchmarks.rounds import snr_db
 from tests.benchmarks.measurements import cell
 
 pytestmark = pytest.mark.fast
@@ -53,10 +51,3 @@ def test_clock_and_share_of_the_core():
     assert cell(times, clock="cpu").median_s("relay-int8-latency") == 1e-3
     assert cell(times).core_share == pytest.approx(0.5)
     assert cell({}).core_share == 0.0
-
-
-def test_signal_to_noise():
-    # A difference of a tenth is 20 dB below.
-    expected = np.array([[3.0, -4.0]], "float32")
-    assert snr_db(expected * np.float32(1.1), expected) == pytest.approx(20, abs=1e-4)
-    assert snr_db(expected, expected) == float("inf")

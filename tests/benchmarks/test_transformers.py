@@ -15,6 +15,7 @@ from benchmarks.zoo.tokens import TokenNetwork, Tokens
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import ConfigError
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from tests.onnx_models import assert_close, run_onnx, run_relax
@@ -113,8 +114,7 @@ def test_quantizes_by_default(name, full, tmp_path):
     relay_int8.build(relay_int8.quantize(network, subject.calibration())).save(artifact)
     (found,) = relay_int8.load(artifact).run(inputs).values()
     (expected,) = run_onnx(proto, *inputs.values())
-    noise = np.square(found - expected).sum() / np.square(expected).sum()
-    assert -10 * np.log10(noise) > 15  # dB
+    assert snr_db(expected, found) > 15
 
 
 @pytest.mark.fast

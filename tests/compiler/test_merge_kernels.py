@@ -40,11 +40,11 @@ SPEC_64 = replace(SPEC_32, out_channels=64)
 DEPTHWISE = replace(SPEC_32, groups=32, kernel=(3, 3))
 
 
-def widening(channels: tuple[int, ...] = (32, 48, 80)) -> IRModule:
+def widening() -> IRModule:
     """Layers of 1x1 and depthwise layers, of which most differ in channels alone."""
     net = NetworkWriter((1, 32, 6, 6))
     x = net.relu("first", net.conv("first/conv", net.x, 32, 3, padding=1))
-    for i, wide in enumerate(channels):
+    for i, wide in enumerate((32, 48, 80)):
         x = net.relu(f"wide{i}", net.conv(f"wide{i}/conv", x, 16 * (i + 2), 1))
         x = net.relu(f"out{i}", net.conv(f"out{i}/conv", x, wide, 1))
         x = net.relu(f"deep{i}", net.conv(f"deep{i}/conv", x, wide, 3, padding=1, groups=wide))

@@ -1,6 +1,5 @@
 """What --target and --arch mean together."""
 
-import importlib.util
 import platform
 
 import pytest
@@ -10,10 +9,11 @@ from relay_int8.compiler.target import resolve, resolve_target
 from relay_int8.errors import ConfigError
 from relay_int8.machine.gpu import Gpu, Gpus
 from schedules.targets import machine, named_target
+from tests.nvidia import needs_compiler
 
 pytestmark = [
     pytest.mark.fast,
-    pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="needs the extra cuda"),
+    needs_compiler,
 ]
 H200 = Gpu(name="NVIDIA H200", architecture="sm_90", memory_bytes=1 << 37)
 T4 = Gpu(name="Tesla T4", architecture="sm_75", memory_bytes=1 << 34)

@@ -16,6 +16,7 @@ from schedules.template import Arrays, Layouts, ScheduleTemplate
 from tests.cuda.emulator import Emulator, cuda_source
 from tests.cuda.ptx.emulator import PtxEmulator
 from tests.schedules.any_layout_runs import sizes
+from tests.schedules.numpy_kernels import random_arrays, reference
 from tests.schedules.run_template import with_garbage
 
 WANTED = Layouts(inputs=(NCHW4C, NCHW4C), output=NCHW4C)
@@ -62,6 +63,13 @@ class Built:
             # Lanes past the last channel are zero.
             np.testing.assert_array_equal(memory, layouts.output.pack(y))
         return y
+
+
+def assert_equal(built: Built, name: str, batch: int = 1) -> None:
+    """Compare a convolution or a matrix product with NumPy, bit for bit, on random arrays."""
+    spec = built.cases[name].spec
+    arrays = random_arrays(spec, np.random.default_rng(1), batch)
+    np.testing.assert_array_equal(built.run(name, arrays), reference(spec, arrays))
 
 
 def batch_of(spec: Any, arrays: Arrays) -> int:
@@ -114,14 +122,9 @@ def scheduled(cases: Mapping[str, Case], target: Target, seed: int | None = None
     )
 
 
-def build_ptx(
-    cases: Mapping[str, Case],
-    target: Target = SM_80,
-    seed: int | None = None,
-    edit: Callable[[str], str] = str,
-) -> Built:
-    """Compile kernels to PTX by NVIDIA's compiler; ``edit`` may change the PTX first."""
+def build_ptx(cases: Mapping[str, Case], target: Target, seed: int | None = None) -> Built:
+    """Compile kernels to PTX by NVIDIA's compiler."""
     mod = scheduled(cases, target, seed)
     source = cuda_source(mod, target)
-    emulator = PtxEmulator(source, str(target.attrs["arch"]), edit)
+    emulator = PtxEmulator(source, str(target.attrs["arch"]))
     return Built(cases=cases, target=target, mod=mod, source=source, emulator=emulator)

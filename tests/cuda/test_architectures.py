@@ -1,16 +1,15 @@
 """native, all and lists become the architectures that a library holds code of."""
 
-import importlib.util
-
 import pytest
 
 from schedules.cuda.toolchain.architectures import choose_architectures
 from schedules.cuda.toolchain.nvrtc import KernelUsage, Nvrtc, kernel_usage
 from schedules.template import ScheduleError
+from tests.nvidia import needs_compiler
 
 pytestmark = [
     pytest.mark.fast,
-    pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="needs the extra cuda"),
+    needs_compiler,
 ]
 
 

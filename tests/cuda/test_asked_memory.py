@@ -1,6 +1,5 @@
 """Shared memory above 48 KiB: defaults that ask for it, and a launch that TVM's runtime makes."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from tests.cuda.emulator import Emulator
 from tests.cuda.fake_gpu import FakeGpu, noted_sources
 from tests.cuda.run_template import SM_80, memory_of
 from tests.cuda.test_conv2d_mma import ASKED, tiled
+from tests.nvidia import needs_compiler
 from tests.schedules.numpy_kernels import random_arrays, reference
 
 RUN = """
@@ -96,7 +96,7 @@ def test_a_launch_says_what_it_asks_for():
     assert launch_of(gemm_kernel(spec, gemm(spec))).shared_bytes == 0
 
 
-@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="needs the extra cuda")
+@needs_compiler
 @pytest.mark.slow
 def test_the_runtime_asks_for_it(full, tmp_path):
     """A driver refuses a launch with more than 48 KiB that it was not told of before."""

@@ -1,7 +1,5 @@
 """A quantized network becomes one library for GPUs; where there is none, an error says so."""
 
-import importlib.util
-
 import pytest
 import tvm
 
@@ -10,12 +8,11 @@ from relay_int8.errors import ConfigError
 from schedules.cuda.toolchain import nvrtc
 from schedules.cuda.toolchain.fat_binary import MAGIC
 from tests.cuda.run_template import SM_61, SM_80
+from tests.nvidia import needs_compiler
 from tests.quantized_networks import QuantizedNetwork
 from tests.small_networks import NETWORKS, any_params
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("nvidia") is None, reason="needs NVIDIA's compilers, of the extra cuda"
-)
+pytestmark = needs_compiler
 
 
 @pytest.fixture(scope="module")

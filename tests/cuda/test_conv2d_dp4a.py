@@ -14,7 +14,7 @@ from schedules.spec import Conv2d
 from schedules.template import Layouts
 from tests.cuda.conv2d_cases import WINDOWS
 from tests.cuda.emulator import EmulationError, kernels, launch_size
-from tests.cuda.run_template import Built, Case, build
+from tests.cuda.run_template import Built, Case, assert_equal, build
 from tests.schedules.numpy_kernels import random_arrays, reference
 
 BARRIER = "__syncthreads();"
@@ -73,12 +73,6 @@ WIDER = {
 
 def case_of(name: str) -> Case:
     return Case(spec=Conv2d(**(BASE | CASES[name])), template=CONV2D_DP4A)
-
-
-def assert_equal(built: Built, name: str) -> None:
-    spec = built.cases[name].spec
-    arrays = random_arrays(spec, np.random.default_rng(1))
-    np.testing.assert_array_equal(built.run(name, arrays), reference(spec, arrays))
 
 
 @pytest.fixture(scope="module")

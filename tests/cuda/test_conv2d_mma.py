@@ -1,6 +1,5 @@
 """Tensor-core convolution on the emulated GPU: equal to NumPy, by default and sampled; refusals."""
 
-import importlib.util
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -25,7 +24,8 @@ from tests.cuda.emulator import EmulationError, Emulator, cuda_source, kernels
 from tests.cuda.ptx import emulator as ptx_emulator
 from tests.cuda.ptx.emulator import PtxEmulator
 from tests.cuda.ptx.errors import PtxError
-from tests.cuda.run_template import SM_80, Built, Case, build
+from tests.cuda.run_template import SM_80, Built, Case, assert_equal, build
+from tests.nvidia import needs_compiler
 from tests.schedules.numpy_kernels import random_arrays, reference
 
 SM_75 = Target({"kind": "cuda", "arch": "sm_75"}, host="llvm")
@@ -56,12 +56,6 @@ CASES: dict[str, dict[str, Any]] = {
 
 def case_of(name: str) -> Case:
     return Case(spec=Conv2d(**(BASE | CASES[name])), template=CONV2D_MMA, wanted=WANTED)
-
-
-def assert_equal(built: Built, name: str) -> None:
-    spec = built.cases[name].spec
-    arrays = random_arrays(spec, np.random.default_rng(1))
-    np.testing.assert_array_equal(built.run(name, arrays), reference(spec, arrays))
 
 
 @pytest.fixture(scope="module", params=[SM_75, SM_80], ids=["sm_75", "sm_80"])
@@ -137,7 +131,7 @@ def test_every_way_to_share_out_the_copies(target):
 ASKED = "shared_memory_that_is_asked_for"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="needs the extra cuda")
+@needs_compiler
 @pytest.mark.parametrize("target", [SM_75, SM_80], ids=["sm_75", "sm_80"])
 def test_shared_memory_that_a_launch_asks_for(target):
     built = tiled([ASKED], target, lambda source: PtxEmulator(source, str(target.attrs["arch"])))
@@ -146,7 +140,7 @@ def test_shared_memory_that_a_launch_asks_for(target):
     assert_equal(built, ASKED)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="needs the extra cuda")
+@needs_compiler
 def test_a_byte_more_than_was_asked_for_is_an_error(monkeypatch):
     built = tiled([ASKED], SM_80, lambda source: PtxEmulator(source, "sm_80"))
     monkeypatch.setattr(ptx_emulator, "asked_shared_bytes", lambda _: (64 << 10) - 1)

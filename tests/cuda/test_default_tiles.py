@@ -1,6 +1,5 @@
 """Defaults of the layers of well-known networks: no spills, shared memory that every GPU has."""
 
-import importlib.util
 import math
 from typing import Any
 
@@ -17,6 +16,7 @@ from schedules.spec import Conv2d, Dense
 from schedules.template import ScheduleTemplate
 from tests.cuda.emulator import cuda_source, launch_size
 from tests.cuda.run_template import Case, schedule
+from tests.nvidia import require_compiler
 
 SHARED_BYTES = 48 * 1024  # of a block, without asking for more
 ARCHITECTURES = ("sm_61", "sm_80", "sm_90")
@@ -69,8 +69,7 @@ def module(names, target: Target) -> tvm.IRModule:
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_nothing_spills(architecture: str, full: bool):
-    if importlib.util.find_spec("nvidia") is None:
-        pytest.skip("needs nvidia-cuda-nvrtc-cu12, of the extra cuda")
+    require_compiler()
     if not full and architecture != "sm_80":
         pytest.skip("needs --full")
     target = Target({"kind": "cuda", "arch": architecture}, host="llvm")
@@ -95,8 +94,7 @@ def test_blocks_are_whole_and_many(architecture: str):
 
 def test_windows_are_fetched_whole_where_their_taps_alone_reuse_x():
     """Tap by tap each word would be fetched 5 times and more, and one block fill a multiprocessor."""
-    if importlib.util.find_spec("nvidia") is None:
-        pytest.skip("needs nvidia-cuda-nvrtc-cu12, of the extra cuda")
+    require_compiler()
     target = Target({"kind": "cuda", "arch": "sm_61"}, host="llvm")
     mod = module(("resnet_stem", "mobilenet_112_strided"), target)
     usage = Nvrtc().compile(cuda_source(mod, target), "sm_61").usage

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 from tvm import tirx
 from tvm.target import Target
@@ -11,8 +10,7 @@ from schedules.cuda.mma.dense_mma import DENSE_MMA
 from schedules.layout import ROW
 from schedules.spec import Dense
 from schedules.template import Layouts
-from tests.cuda.run_template import SM_80, Built, Case, build
-from tests.schedules.numpy_kernels import random_arrays, reference
+from tests.cuda.run_template import SM_80, Built, Case, assert_equal, build
 
 BASE: dict[str, Any] = {"rows": 1, "n": 64, "k": 64, "x": "uint8", "y": "uint8"}
 CASES: dict[str, dict[str, Any]] = {
@@ -28,12 +26,6 @@ CASES: dict[str, dict[str, Any]] = {
 def case_of(name: str, **fields: Any) -> Case:
     spec = Dense(**(BASE | CASES[name] | fields))
     return Case(spec=spec, template=DENSE_MMA, wanted=Layouts(inputs=(ROW,), output=ROW))
-
-
-def assert_equal(built: Built, name: str, batch: int = 1) -> None:
-    spec = built.cases[name].spec
-    arrays = random_arrays(spec, np.random.default_rng(1), batch)
-    np.testing.assert_array_equal(built.run(name, arrays), reference(spec, arrays))
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,8 @@
 """Default tiles of dp4a that an estimate chooses: equal to NumPy, fewer instructions, no others."""
 
 import functools
-import importlib.util
 from typing import Any
 
-import numpy as np
 import pytest
 import tvm
 from tvm.s_tir import Schedule
@@ -22,8 +20,17 @@ from schedules.cuda.toolchain.sass import disassemble
 from schedules.spec import Conv2d
 from tests.cuda.emulator import Emulator, cuda_source
 from tests.cuda.ptx.emulator import PtxEmulator
-from tests.cuda.run_template import SM_61, SM_80, WANTED, Built, Case, schedule, scheduled
-from tests.schedules.numpy_kernels import random_arrays, reference
+from tests.cuda.run_template import (
+    SM_61,
+    SM_80,
+    WANTED,
+    Built,
+    Case,
+    assert_equal,
+    schedule,
+    scheduled,
+)
+from tests.nvidia import needs_compiler
 
 PASCAL = GPUS[61]
 
@@ -99,12 +106,6 @@ def small() -> tuple[dict[str, Case], tvm.IRModule, str]:
     return cases, mod, cuda_source(mod, SM_61)
 
 
-def assert_equal(built: Built, name: str) -> None:
-    spec = built.cases[name].spec
-    arrays = random_arrays(spec, np.random.default_rng(1))
-    np.testing.assert_array_equal(built.run(name, arrays), reference(spec, arrays))
-
-
 def test_small_layers_have_such_tiles_and_equal_numpy():
     cases, mod, source = small()
     emulator = Emulator(source, capability=61)
@@ -125,11 +126,6 @@ def test_whole_windows_equal_numpy():
     assert_equal(
         Built(cases=cases, target=SM_61, mod=mod, source=source, emulator=emulator), "conv"
     )
-
-
-needs_compiler = pytest.mark.skipif(
-    importlib.util.find_spec("nvidia") is None, reason="needs NVIDIA's compilers, of the extra cuda"
-)
 
 
 @needs_compiler

@@ -1,7 +1,5 @@
 """Modules for GPUs are made, exported and loaded on a computer that has none."""
 
-import importlib.util
-
 import pytest
 import tvm
 import tvm_ffi
@@ -11,10 +9,9 @@ from schedules.cuda.toolchain.fat_binary import MAGIC, bundle, compile_parts
 from schedules.template import ScheduleError
 from tests.cuda.run_template import SM_80, Case, schedule
 from tests.cuda.test_conv2d_dp4a import case_of
+from tests.nvidia import needs_compiler
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("nvidia") is None, reason="needs NVIDIA's compilers, of the extra cuda"
-)
+pytestmark = needs_compiler
 ELF = b"\x7fELF"
 
 

@@ -1,7 +1,5 @@
 """A network that is float in part, its products of float16: beside the same in float32."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 import tvm
@@ -25,6 +23,7 @@ from schedules.spec import Conv2d
 from schedules.targets import native_target
 from tests.cuda.run_network import EmulatedNetwork
 from tests.cuda.run_template import SM_61
+from tests.nvidia import require_compiler
 from tests.small_networks import NetworkWriter, any_params, images, nn
 
 EXCLUDED = ("b", "dw", "logits")
@@ -99,8 +98,7 @@ def test_weights_take_half_the_bytes(networks):
 
 
 def test_ptx_converts(networks):
-    if importlib.util.find_spec("nvidia") is None:
-        pytest.skip("needs nvidia-cuda-nvrtc-cu12, of the extra cuda")
+    require_compiler()
     nvrtc = Nvrtc()
     ptx = {
         half: nvrtc.compile(network.source, "sm_61", "ptx").binary.decode()

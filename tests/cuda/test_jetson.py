@@ -1,6 +1,5 @@
 """Libraries for Jetsons are those of an Arm computer; without its linker nothing begins."""
 
-import importlib.util
 import shutil
 
 import pytest
@@ -13,6 +12,7 @@ from relay_int8.tuning.remote_measurer import RemoteMeasurer
 from schedules.spec import Conv2d, to_json
 from schedules.targets import named_target, target_config
 from schedules.task import Task
+from tests.nvidia import needs_compiler
 
 SM_87 = target_config(named_target("sm_87"))
 SPEC = Conv2d(
@@ -22,7 +22,7 @@ TASK = Task(template="conv2d_dp4a", spec=to_json(SPEC), layouts=("NCHW4c", "NCHW
 AARCH64 = 183  # e_machine of an ELF file
 
 
-@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="needs the extra cuda")
+@needs_compiler
 @pytest.mark.skipif(not shutil.which("aarch64-linux-gnu-g++"), reason="needs the cross compiler")
 def test_candidates_for_a_jetson_are_linked_for_its_processor(tmp_path):
     library = tmp_path / "library.so"

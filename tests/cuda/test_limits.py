@@ -1,7 +1,5 @@
 """A sample that no GPU can run is refused before anything compiles it."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 import tvm
@@ -24,6 +22,7 @@ from schedules.template import ScheduleError
 from tests.cuda.emulator import cuda_source
 from tests.cuda.run_template import SM_80, Case, schedule
 from tests.cuda.test_conv2d_dp4a import BASE, case_of
+from tests.nvidia import needs_compiler
 
 LARGE = Case(
     spec=Conv2d(**BASE | {"in_channels": 64, "out_channels": 256, "height": 48, "width": 48}),
@@ -104,7 +103,7 @@ def test_a_cpu_has_no_such_limits():
     assert exceeded(copy_through(1280, 12800, "shared"), Target({"kind": "llvm"})) is None
 
 
-@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="needs the extra cuda")
+@needs_compiler
 @pytest.mark.parametrize("name", ["same", "several_fetches", "residual_u8"])
 def test_shared_memory_is_what_the_assembler_says(monkeypatch, name):
     func = schedule(case_of(name), SM_80)

@@ -1,7 +1,6 @@
 """Memory, streams and captures of runs on a GPU, counted by the stand-in for CUDA's runtime."""
 
 import dataclasses
-import importlib.util
 import json
 import os
 import subprocess
@@ -14,11 +13,10 @@ import pytest
 
 import relay_int8
 from tests.cuda.fake_gpu import FakeGpu, noted_sources
+from tests.nvidia import needs_compiler
 from tests.onnx_models import model
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("nvidia") is None, reason="needs NVIDIA's compilers, of the extra cuda"
-)
+pytestmark = needs_compiler
 MOST = 4
 START = """
 import ctypes, json, os, sys

@@ -1,7 +1,6 @@
 """What CUDA's compiler makes of the tensor-core kernels: the instructions, and nothing spilled."""
 
 import functools
-import importlib.util
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +10,7 @@ from schedules.cuda.mma.conv2d_mma import CONV2D_MMA
 from schedules.cuda.mma.dense_mma import DENSE_MMA
 from schedules.cuda.toolchain.fat_binary import bundle
 from schedules.cuda.toolchain.main_loop import MainLoop, main_loop
-from schedules.cuda.toolchain.nvrtc import Compiled, Nvrtc
+from schedules.cuda.toolchain.nvrtc import Compiled
 from schedules.cuda.toolchain.prediction import needed_share
 from schedules.cuda.toolchain.sass import disassemble
 from schedules.layout import NCHW32C, ROW
@@ -55,13 +54,6 @@ OPCODES = {
     "sm_80": ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", "cp.async.cg.shared.global"),
     "sm_90": ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", "cp.async.wait_group"),
 }
-
-
-@pytest.fixture(scope="module")
-def nvrtc() -> Nvrtc:
-    if importlib.util.find_spec("nvidia") is None:
-        pytest.skip("needs nvidia-cuda-nvrtc-cu12, of the extra cuda")
-    return Nvrtc()
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """CUDA C compiles without toolkit, driver or GPU; dp4a is in the PTX, and nothing spills."""
 
-import importlib.util
 import re
 
 import pytest
@@ -22,13 +21,6 @@ from tests.small_networks import NetworkWriter, any_params, nn, quotients
 
 ARCHITECTURES = ("sm_61", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 DP4A = {"int8": "dp4a.s32.s32", "uint8": "dp4a.u32.s32"}
-
-
-@pytest.fixture(scope="module")
-def nvrtc() -> Nvrtc:
-    if importlib.util.find_spec("nvidia") is None:
-        pytest.skip("needs nvidia-cuda-nvrtc-cu12, of the extra cuda")
-    return Nvrtc()
 
 
 def with_float_island():

@@ -7,7 +7,6 @@ two barriers, and nothing reaches outside of an argument.
 """
 
 import functools
-import importlib.util
 import re
 
 import pytest
@@ -18,10 +17,9 @@ from tests.cuda.ptx.emulator import PtxEmulator
 from tests.cuda.ptx.errors import PtxError
 from tests.cuda.ptx.families import FAMILIES
 from tests.cuda.run_template import Built, build_ptx
+from tests.nvidia import needs_compiler
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("nvidia") is None, reason="needs NVIDIA's compilers, of the extra cuda"
-)
+pytestmark = needs_compiler
 
 
 @functools.cache

@@ -1,7 +1,6 @@
 """Artifacts for GPUs, found, loaded, run and replayed on a GPU that is none: equal to the CPU's."""
 
 import dataclasses
-import importlib.util
 import json
 import os
 import subprocess
@@ -24,11 +23,10 @@ from relay_int8.remote.deploy import deploy
 from relay_int8.runtime.artifact import extract, save_artifact
 from relay_int8.runtime.manifest import Manifest
 from tests.cuda.fake_gpu import FakeGpu, noted_sources
+from tests.nvidia import needs_compiler
 from tests.remote import processes
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("nvidia") is None, reason="needs NVIDIA's compilers, of the extra cuda"
-)
+pytestmark = needs_compiler
 RUN = """
 import ctypes, json, sys
 import numpy as np

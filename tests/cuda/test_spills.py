@@ -4,7 +4,6 @@ By default some kernels of ResNet-50 at its published size; with --full those of
 zoo, cut to one block of each kind: whole ones have more kernels of the same kinds.
 """
 
-import importlib.util
 from collections.abc import Collection, Iterator, Mapping
 
 import pytest
@@ -24,10 +23,9 @@ from schedules.spec import Conv2d, Dense, Sample2d, Spec
 from schedules.task import Task
 from schedules.template import Layouts
 from tests.cuda.emulator import cuda_source
+from tests.nvidia import needs_compiler
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("nvidia") is None, reason="needs NVIDIA's compilers, of the extra cuda"
-)
+pytestmark = needs_compiler
 
 
 def conv(channels: tuple[int, int], size: int, kernel: int = 1, stride: int = 1, **other) -> Conv2d:

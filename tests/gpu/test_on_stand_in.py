@@ -3,7 +3,6 @@
 Left out are most kernels, which the emulation runs elsewhere, and tuning, which takes minutes there.
 """
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -13,14 +12,14 @@ import pytest
 
 from tests.cuda.fake_gpu import FakeGpu
 from tests.gpu.processes import ROOT
+from tests.nvidia import require_compiler
 
 
 @pytest.mark.slow
 def test_they_pass(full, tmp_path):
     if not full:
         pytest.skip("needs --full")
-    if importlib.util.find_spec("nvidia") is None:
-        pytest.skip("needs NVIDIA's compilers, of the extra cuda")
+    require_compiler()
     gpu = FakeGpu.of_any_kernels(tmp_path / "fake")
     memory = {"FAKE_CUDA_MEMORY_BYTES": str(64 << 20)}
     chosen = (

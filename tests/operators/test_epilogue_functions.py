@@ -146,7 +146,7 @@ def test_networks_of_attention_have_functions_in_all_layers():
 
 @pytest.mark.fast
 def test_numpy_simulates_the_integers():
-    assert_simulated(network(), "y")
+    assert_simulated(network())
 
 
 @pytest.mark.fast

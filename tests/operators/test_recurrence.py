@@ -15,6 +15,7 @@ from relay_int8.export.qdq import export_qdq
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.plan import LayerPlan
 from relay_int8.numerics.qparams import activation
+from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.network import NumpyNetwork
@@ -67,8 +68,7 @@ def test_integers_are_near_the_floats():
     network = quantized(mod)
     (expected,) = run_lowered(mod, network.inputs["x"])
     (found,) = run_lowered(network.mod, network.inputs["x"])
-    noise = float(((found - expected) ** 2).mean())
-    assert 10 * np.log10(float((expected**2).mean()) / noise) > 20
+    assert snr_db(expected, found) > 20
 
 
 @pytest.mark.fast
@@ -130,8 +130,7 @@ def test_the_simulation_has_integers_too():
     stacked = numpy.stacked([network.inputs])
     (expected,) = numpy.run(stacked).values()
     (found,) = numpy.run(stacked, Simulation(plan=state, params={})).values()
-    noise = float(((found - expected) ** 2).mean())
-    assert 20 < 10 * np.log10(float((expected**2).mean()) / noise) < 70
+    assert 20 < snr_db(expected, found) < 70
 
 
 def only(layer: LayerPlan, kind: str) -> LayerPlan:

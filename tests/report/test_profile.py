@@ -33,10 +33,8 @@ def recording(names, calls_ms, regions_ms=(), *, threads=1, runs=1, tail_ms=0.0)
     )
 
 
-def profiled(recorded, entries, *, threads=1, scale=1):
-    found = profile_of(
-        recorded, entries, RATES, threads=threads, batch=scale, undisturbed_ms=1.0, scale=scale
-    )
+def profiled(recorded, entries, *, threads=1):
+    found = profile_of(recorded, entries, RATES, threads=threads, batch=1, undisturbed_ms=1.0)
     for kernel in found.kernels:
         assert all(getattr(kernel, f"{part}_ms") >= 0 for part in PARTS), kernel
     assert found.total_ms == pytest.approx(
@@ -148,11 +146,11 @@ def test_an_open_batch_counts_images_and_reads_weights_once():
         multiplications=10,
         activation_bytes=100,
         constant_bytes=7,
-    )
-    found = profiled(recording(["f"], [(0, 1)]), [entry], scale=3)
+    ).of_images(3)
+    found = profiled(recording(["f"], [(0, 1)]), [entry])
     (kernel,) = found.kernels
     assert (kernel.multiplications, kernel.activation_bytes, kernel.constant_bytes) == (30, 300, 7)
-    assert footprint_bytes([entry, entry], 3) == 14 + 300
+    assert footprint_bytes([entry, entry]) == 14 + 300
 
 
 def test_floats_have_a_peak_of_their_own():

@@ -18,6 +18,7 @@ from schedules.template import ScheduleError
 from schedules.x86.avx2 import CONV2D_AVX2
 from schedules.x86.avxvnni import CONV2D_AVXVNNI
 from schedules.x86.vnni import CONV2D_VNNI
+from tests.schedules.convolution_checks import assert_equal
 from tests.schedules.numpy_kernels import random_arrays, reference
 from tests.schedules.run_template import WANTED, run_template
 
@@ -76,12 +77,6 @@ BATCH = tirx.Var("n", "int64")
 
 def spec_of(case: dict[str, Any], **types: Any) -> Conv2d:
     return Conv2d(**(BASE | case | types))
-
-
-def assert_equal(template, spec, target, seed=None, batch=1) -> None:
-    arrays = random_arrays(spec, np.random.default_rng(1), batch)
-    y = run_template(template, spec, target, arrays, seed)
-    np.testing.assert_array_equal(y, reference(spec, arrays))
 
 
 @pytest.mark.isa("avx512_vnni")

@@ -7,7 +7,7 @@ import pytest
 from tvm import tirx
 from tvm.target import Target
 
-from schedules.bodies.epilogue import cast
+from schedules.bodies.vectors import cast
 from schedules.cpu.contractions.conv2d_narrow import narrow_template
 from schedules.cpu.contractions.narrow_tiles import Geometry
 from schedules.selection import select

@@ -1,6 +1,5 @@
 """Kernels for GPUs are measured on a GPU that is none: right ones get times, wrong ones do not."""
 
-import importlib.util
 import json
 import os
 import re
@@ -27,11 +26,10 @@ from schedules.space import first
 from schedules.targets import named_target, target_config
 from tests.benchmarks.gpu.fake_clock import with_clock
 from tests.cuda.fake_gpu import FakeGpu, noted_sources
+from tests.nvidia import needs_compiler
 from tests.remote.processes import server
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("nvidia") is None, reason="needs NVIDIA's compilers, of the extra cuda"
-)
+pytestmark = needs_compiler
 MEASURE = """
 import json, sys
 from relay_int8.tuning.batch import Timing

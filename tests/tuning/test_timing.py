@@ -16,16 +16,16 @@ TIMING = Timing(repeats=5, probes=2)
 class Stub:
     """A contender that takes ``each_s`` seconds and notes in ``calls`` when it was timed."""
 
-    def __init__(self, name, each_s, calls, fault=None, late=False):
-        self.name, self.each_s, self.calls, self.fault, self.late = name, each_s, calls, fault, late
+    def __init__(self, name, each_s, calls, fault):
+        self.name, self.each_s, self.calls, self.fault = name, each_s, calls, fault
 
     def seconds(self, repeats):
         self.calls.append((self.name, repeats))
         return (self.each_s,) * repeats
 
     def verdict(self, seconds):
-        if self.fault or self.late:
-            return Measured(verdict="wrong", reason=self.fault or "after many runs")
+        if self.fault:
+            return Measured(verdict="wrong", reason=self.fault)
         return Measured(verdict="ok", seconds=tuple(seconds))
 
 

@@ -24,7 +24,7 @@ of the function's values, of what is cut four times: swish makes next to nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -120,14 +120,11 @@ def errors_behind(
     below, above = lows.astype(np.int64), highs.astype(np.int64)
     slopes = np.diff(edges)  # for a bin
     terms = (counts, counts * values, counts * values**2, counts * slopes**2)
-    n, first, second, rounded = (np.concatenate([[0.0], np.cumsum(term)]) for term in terms)
-    a, b = edges[below], edges[above]
-    cut_low = second[below] - 2 * a * first[below] + a**2 * n[below]
-    left = [total[-1] - total[above] for total in (n, first, second)]
-    cut_high = left[2] - 2 * b * left[1] + b**2 * left[0]
+    *moments, rounded = (np.concatenate([[0.0], np.cumsum(term)]) for term in terms)
+    cut = _cut_errors(moments, below, above, edges[below], edges[above])
     s = (highs[None] - lows[:, None]) / steps
     within = rounded[above][None] - rounded[below][:, None]
-    errors: Array = CUT * (cut_low[:, None] + cut_high[None]) + within * s**2 / 12
+    errors: Array = CUT * cut + within * s**2 / 12
     return errors
 
 
@@ -146,20 +143,38 @@ def squared_errors(counts: Array, zero: float, lows: Array, highs: Array, steps:
         Between the two ends of a range.
     """
     x = _values(len(counts), zero)
-    n, first, second = (np.concatenate([[0.0], np.cumsum(counts * x**power)]) for power in range(3))
+    moments = [np.concatenate([[0.0], np.cumsum(counts * x**power)]) for power in range(3)]
+    n, _, second = moments
     below, above = lows.astype(np.int64), highs.astype(np.int64)
-    a, b = lows - zero, highs - zero
-    cut_low = second[below] - 2 * a * first[below] + a**2 * n[below]
-    left = [total[-1] - total[above] for total in (n, first, second)]
-    cut_high = left[2] - 2 * b * left[1] + b**2 * left[0]
+    cut = _cut_errors(moments, below, above, lows - zero, highs - zero)
     s = (highs[None] - lows[:, None]) / steps
     begin = np.maximum(np.searchsorted(x, -s / 2, side="right"), below[:, None])
     end = np.minimum(np.searchsorted(x, s / 2, side="left"), above[None])
     end = np.maximum(begin, end)
     rounded = n[above][None] - n[below][:, None] - (n[end] - n[begin])
     zeroed = second[end] - second[begin]
-    errors: Array = cut_low[:, None] + cut_high[None] + zeroed + rounded * s**2 / 12
+    errors: Array = cut + zeroed + rounded * s**2 / 12
     return errors
+
+
+def _cut_errors(moments: Sequence[Array], below: Array, above: Array, a: Array, b: Array) -> Array:
+    """Return (lows, highs): the sum of squared distances of cut values from the ends a and b.
+
+    Parameters
+    ----------
+    moments
+        Number, sum and sum of squares of the values in the first 0, 1, ... bins.
+    below, above
+        int64: how many bins lie below each low, and below each high.
+    a, b
+        Values at the lows, and at the highs.
+    """
+    n, first, second = (total[below] for total in moments)
+    low = second - 2 * a * first + a**2 * n
+    n, first, second = (total[-1] - total[above] for total in moments)
+    high = second - 2 * b * first + b**2 * n
+    cut: Array = low[:, None] + high[None]
+    return cut
 
 
 def _values(bins: int, zero: float) -> Array:

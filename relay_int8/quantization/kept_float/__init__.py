@@ -1,1 +1,1 @@
-"""Which layers stay in float, as bytes would lose what they are for, and why: a rule a file."""
+"""Rules that keep layers in float where 8 bits would lose what they compute, one per file."""

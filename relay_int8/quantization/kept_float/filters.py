@@ -36,7 +36,7 @@ def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
     table
         Ranges of what they read and give.
     """
-    integer = {layer.name for layer in plan.layers if layer.integer}
+    integer = plan.integer_layers
     readers = readers_of(groups)
     producers = {
         group.output: group

@@ -32,7 +32,7 @@ def gate_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -
     table
         Ranges of their inputs.
     """
-    integer = {layer.name for layer in plan.layers if layer.integer}
+    integer = plan.integer_layers
     gated = {var for group in groups if group.kind == RECURRENCE for var in group.floats}
     refused = {}
     for group in groups:

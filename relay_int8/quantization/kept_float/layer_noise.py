@@ -1,4 +1,4 @@
-"""What rounding a layer's input and weights adds to its sums, by ranges and weights alone."""
+"""The noise that rounding input and weights adds to a layer's sums, by ranges and weights alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from relay_int8.numerics.gate_noise import gate_noise
 
 
 def layer_noise(layer: Group, plan: Plan, table: CalibrationTable) -> float:
-    """Return the deviation of what rounding input and weights adds to a layer's sums."""
+    """Return the standard deviation of the noise of a layer's sums, in real units."""
     entry = table.entries[plan.tensors[str(layer.inputs[0].name)].like]
     s_x = entry.qparams().scale
     s_w = qparams.weight_scales(layer.weight_rows, layer.bias_or_zero, s_x)

@@ -1,4 +1,4 @@
-"""What rules on powers and spectra ask of a group: whether it is linear, a square, a power."""
+"""Predicates on groups, for the rules on powers and spectra: linear, a square, a power."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers whose results a logarithm reads, in float.
+"""Layers whose results a logarithm reads stay in float.
 
     product with weights or of two tensors -> (move | sum | difference | a * x + b | power of x)
         -> log(x), and nothing else

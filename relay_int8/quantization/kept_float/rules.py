@@ -1,4 +1,4 @@
-"""All rules, by when they can be asked: of the graph alone, or of ranges too."""
+"""All rules, by what they need: the graph alone, or ranges too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Reasons = dict[str, str]
 
 
 def spoiled_layers(groups: Sequence[Group], func: relax.Function) -> Reasons:
-    """Return what bytes would spoil, by the graph; not asked where integers are required."""
+    """Return the layers that 8 bits would spoil, by the graph; unused if integers are required."""
     results = set(dataflow.results(func))
     return (
         coordinate_reasons(groups)
@@ -38,13 +38,13 @@ def spoiled_layers(groups: Sequence[Group], func: relax.Function) -> Reasons:
 
 
 def exact_moves(groups: Sequence[Group], func: relax.Function) -> Reasons:
-    """Return moves and poolings, which have no products, that are worth nothing in bytes."""
+    """Return the moves and poolings, which have no products, that gain nothing from 8 bits."""
     states = state_reasons(groups, set(func.params), set(dataflow.results(func)))
     return maximum_reasons(groups) | states | part_reasons(groups, func.params)
 
 
 def magnified_layers(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> Reasons:
-    """Return what bytes would spoil, by ranges too; not asked where integers are required."""
+    """Return the layers that 8 bits would spoil, by ranges; unused if integers are required."""
     return (
         gate_reasons(groups, plan, table)
         | steepness_reasons(groups, plan, table)

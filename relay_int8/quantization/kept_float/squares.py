@@ -30,7 +30,7 @@ def square_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
     table
         Ranges and means of what they read; where it has no means, no layer is returned.
     """
-    integer = {layer.name for layer in plan.layers if layer.integer}
+    integer = plan.integer_layers
     squares = {group.output for group in groups if is_square(group)}
     reasons = {}
     for group in groups:

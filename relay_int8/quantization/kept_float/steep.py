@@ -38,7 +38,7 @@ def steepness_reasons(
     table
         Ranges of what they read and give.
     """
-    integer = {layer.name for layer in plan.layers if layer.integer}
+    integer = plan.integer_layers
     layers = {group.output: group for group in groups if group.kind == DENSE}
     refused = {}
     for group in groups:

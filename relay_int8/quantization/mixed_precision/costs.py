@@ -27,7 +27,7 @@ from relay_int8.graph.interface import inputs_of
 from relay_int8.graph.origins import Origin, Origins
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.spec_calls import kernel_call
-from relay_int8.numerics.qparams import QParams, activation
+from relay_int8.numerics.qparams import activation
 from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.runtime.profiling import kernel_times, random_inputs
 
@@ -105,11 +105,6 @@ def _arguments(mod: IRModule) -> list[Any]:
     return [tvm.runtime.tensor(array) for array in random_inputs(inputs_of(mod)).values()]
 
 
-def _params(quantized: QuantizedModel) -> dict[str, QParams]:
-    entries = quantized.table.entries
-    return {name: entries[item.like].qparams() for name, item in quantized.plan.tensors.items()}
-
-
 def _converting(quantized: QuantizedModel) -> IRModule:
     """Return a network that quantizes and dequantizes each tensor of the plan."""
     func = quantized.reference["main"]
@@ -119,7 +114,7 @@ def _converting(quantized: QuantizedModel) -> IRModule:
     }
     writer, origins = dataflow.FunctionWriter(), Origins(func)
     params, outputs = [], []
-    for name, one in _params(quantized).items():
+    for name, one in quantized.params.items():
         x = relax.Var(name, relax.TensorType(shapes[name], "float32"))
         spec, constants = quantize_kernel(shapes[name], one)
         q = writer.emit(f"{name}:int", kernel_call(spec, [x], constants))
@@ -134,7 +129,7 @@ def _converting(quantized: QuantizedModel) -> IRModule:
 
 def _conversions(quantized: QuantizedModel, plan: Plan) -> list[Origin]:
     """Return what the quantize and dequantize kernels that ``plan`` needs are of."""
-    known = _params(quantized)
+    known = quantized.params
     any_range = activation("u8", 0.0, 1.0)  # how many there are does not depend on ranges
     params = {name: known.get(name, any_range) for name in plan.calibrated}
     passes = [InsertQdq(plan, params), Realize()]

@@ -148,9 +148,6 @@ def measure_sensitivity(variants: Variants, progress: Progress | None = None) ->
 
 def simulation_of(quantized: QuantizedModel) -> Simulation:
     """Return what a quantized model computes, with its own weights and biases."""
-    entries = quantized.table.entries
-    params = {name: entries[name].qparams() for name in quantized.plan.calibrated}
-    shared = {name: params[tensor.like] for name, tensor in quantized.plan.tensors.items()}
     weights, biases = {}, {}
     for group in find_groups(quantized.mod["main"], quantized.plan.additions):
         if group.weight is None or group.weight.scale is None:
@@ -160,7 +157,7 @@ def simulation_of(quantized: QuantizedModel) -> Simulation:
         weights[group.name] = weights_of(group, steps, scales)
         if group.bias is not None:
             biases[group.name] = group.bias
-    return Simulation(plan=quantized.plan, params=shared | params, weights=weights, biases=biases)
+    return Simulation(plan=quantized.plan, params=quantized.params, weights=weights, biases=biases)
 
 
 def _agreeing(wanted: Arrays, outputs: Arrays, output: str) -> int:

@@ -24,7 +24,7 @@ from relay_int8.operators.registry import linear_of, operator_of, refusal
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """What makes the channels of a tensor, and all that reads them.
+    """The producers of a tensor's channels, and all layers that read them.
 
     Parameters
     ----------

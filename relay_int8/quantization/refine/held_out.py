@@ -1,4 +1,4 @@
-"""Images that a trial judges by: what FP32 gives for them, and what a metric says of outputs."""
+"""Held-out images of a trial: the outputs of FP32 for them, and the scores of other outputs."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class _State:
         self._clean = set(network.inputs) if known else set()
         plan = simulation.plan if simulation else None
         self._simulation = simulation
-        self._integer = {layer.name for layer in plan.layers if layer.integer} if plan else set()
+        self._integer = plan.integer_layers if plan else frozenset()
         self._params = params_of(simulation) if simulation else {}
 
     def compute(self, group: Group) -> Array:

@@ -22,7 +22,7 @@ from relay_int8.graph.plan import Plan
 
 def scalable_norms(mod: IRModule, plan: Plan) -> list[ScalableChannels]:
     """Return the channels of norms whose integer readers are dense layers, all of them."""
-    integer = {layer.name for layer in plan.layers if layer.integer}
+    integer = plan.integer_layers
     shared = {tensor.like for name, tensor in plan.tensors.items() if tensor.like != name}
     return [
         _channels(each)

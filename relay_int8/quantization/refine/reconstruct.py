@@ -43,6 +43,7 @@ from relay_int8.quantization.refine.simulation import (
 )
 
 Array = npt.NDArray[Any]
+IMAGES = 128  # at most, that layers are fitted to
 MEMORY_BYTES = 2**30  # of activations that live at a time
 LARGEST_K = 4608  # a layer that sums more products (3 x 3 x 512) keeps its weights
 COLUMNS = 16384  # output positions that moments are taken from, at most, spread over the images
@@ -63,7 +64,6 @@ def reconstruct(
     data: Iterable[Image],
     *,
     rounding: str = "nearest",
-    images: int = 128,
     floats: FloatTensors | None = None,
     largest_k: int = LARGEST_K,
     progress: Progress | None = None,
@@ -77,7 +77,7 @@ def reconstruct(
     simulation
         Plan and parameters of its tensors; its weights and biases are not read.
     data
-        Calibration images; the first ``images`` of them, fewer where memory would not hold the
+        Calibration images; the first :data:`IMAGES` of them, fewer where memory would not hold the
         activations (one gibibyte).
     rounding
         A name of ``ROUNDINGS``.
@@ -88,7 +88,7 @@ def reconstruct(
     progress
         Called after every layer.
     """
-    count = min(images, max(1, MEMORY_BYTES // (2 * _peak_bytes(network))))
+    count = min(IMAGES, max(1, MEMORY_BYTES // (2 * _peak_bytes(network))))
     reconstruction = _Reconstruction(
         network,
         simulation,
@@ -125,7 +125,7 @@ class _Reconstruction:
         self.constants = Layers({}, {})
         self._network = network
         self._rounding = rounding
-        self._integer = {layer.name for layer in simulation.plan.layers if layer.integer}
+        self._integer = simulation.plan.integer_layers
         self._params = params_of(simulation)
         self._float: Arrays = network.stacked(images)
         self._quantized: Arrays = dict(self._float)

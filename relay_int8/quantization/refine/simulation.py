@@ -1,4 +1,4 @@
-"""How a network is quantized, and what that makes of tensors and of a layer, in NumPy.
+"""Quantization simulated in NumPy: its parameters, and what it does to tensors and layers.
 
 Integers are whole numbers in float32, less their zero point.
 """

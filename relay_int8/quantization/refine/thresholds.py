@@ -31,6 +31,7 @@ from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.refine.simulation import fake_quantize
 
 Array = npt.NDArray[Any]
+IMAGES = 32  # at most, that candidates are tried on
 METHODS_TRIED = ("max", "percentile", "mse", "aciq-laplace", "aciq-gauss")
 SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 """Of what was observed: candidates beside the methods' ranges."""
@@ -46,7 +47,6 @@ def tuned_thresholds(
     table: CalibrationTable,
     data: Iterable[Image],
     *,
-    images: int = 32,
     progress: Progress | None = None,
 ) -> CalibrationTable:
     """Return ``table`` with the best range of every tensor; its method says whose range that is.
@@ -60,7 +60,7 @@ def tuned_thresholds(
     table
         Calibrated with histograms (``keep_histograms``).
     data
-        Calibration images; the first ``images`` of them.
+        Calibration images; the first :data:`IMAGES` of them.
     progress
         Called after every few images.
     """
@@ -68,7 +68,7 @@ def tuned_thresholds(
     errors = {name: np.zeros(len(tried[name])) for name in tried}
     readers = _readers(network, plan)
     done = 0
-    for chunk in network.images(islice(data, images)):
+    for chunk in network.images(islice(data, IMAGES)):
         tensors = {**chunk, **network.run(chunk, keep=readers.__contains__)}
         for name, groups in readers.items():
             root = plan.tensors[name].like
@@ -77,7 +77,7 @@ def tuned_thresholds(
                 errors[root] += _errors(group, name, tensors, params)
         done += len(chunk[network.inputs[0]])
         if progress:
-            progress("thresholds", done, images)
+            progress("thresholds", done, IMAGES)
     entries = {
         name: tried[name][int(np.argmin(errors[name]))] if errors[name].any() else entry
         for name, entry in table.entries.items()
@@ -111,7 +111,7 @@ def candidates(entry: Entry) -> list[Entry]:
 
 def _readers(network: NumpyNetwork, plan: Plan) -> dict[str, list[Group]]:
     """Return, for each tensor of the plan, the integer groups that read it."""
-    integer = {layer.name for layer in plan.layers if layer.integer}
+    integer = plan.integer_layers
     readers: dict[str, list[Group]] = {}
     for group in network.groups:
         for var in group.inputs:

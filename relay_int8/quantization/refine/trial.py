@@ -173,7 +173,7 @@ class _Fit:
         ranges = replace(config, tools=_of_ranges(tools))
         planned = self._planned(replace(ranges, method=QuantConfig.method))
         table = self._calibrated(ranges)
-        params = {name: table.entries[name].qparams() for name in planned.plan.calibrated}
+        params = table.qparams(planned.plan.calibrated)
         simulation = Simulation(plan=planned.plan, params=params)
         network = planned.floats.network
         if tools.correction == "analytic":
@@ -230,10 +230,9 @@ class _Fit:
 
     def _calibrate(self, config: QuantConfig) -> CalibrationTable:
         planned = self._planned(replace(config, method=QuantConfig.method))
-        schemes = {name: planned.plan.tensors[name].scheme for name in planned.plan.calibrated}
         return calibrate(
-            KnownRunner(planned.floats, schemes, planned.means),
-            schemes,
+            KnownRunner(planned.floats, planned.plan.schemes, planned.means),
+            planned.plan.schemes,
             planned.floats,
             method=config.method,
             functions=planned.functions,

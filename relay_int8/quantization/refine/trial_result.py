@@ -1,4 +1,4 @@
-"""How an answer did on images not seen: decibels, and the user's metric where there is one.
+"""The result of a configuration on held-out images: decibels, and the user's metric if any.
 
 A metric decides before decibels do. An answer that lowers it is not better, however many decibels
 it gains; a fall of less than ``TIE`` of what the other answer has lost to FP32 is none. One that

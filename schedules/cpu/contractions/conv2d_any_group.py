@@ -28,8 +28,9 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import epilogue, fma, type_refusal
+from schedules.bodies.epilogue import epilogue, type_refusal
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import fma
 from schedules.cpu.dot import F32, PLAIN, Dot
 from schedules.cpu.tiles.conv_arguments import (
     LANES,

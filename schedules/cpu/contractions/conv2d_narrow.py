@@ -31,15 +31,15 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import constants, fold_zero_point, int64
-from schedules.bodies.buffers import declare_arguments, flat, ramp, whole
-from schedules.bodies.epilogue import broadcast, cast, epilogue, type_refusal
+from schedules.bodies.buffers import allocate, declare_arguments, flat, ramp, whole
+from schedules.bodies.epilogue import epilogue, type_refusal
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import broadcast, cast, splat
 from schedules.cpu.contractions.narrow_tiles import Flavour, Geometry
 from schedules.cpu.dot import LANES
 from schedules.cpu.lanes import shuffle
@@ -127,8 +127,7 @@ class _Emitter:
         spec, geometry, dtype = self.spec, self.geometry, self.geometry.copied
         assert dtype is not None
         height, width = geometry.rows + geometry.reach[0], geometry.x_width
-        shape = int64((self.blocks * height * width * LANES,))
-        rows = IRBuilder.name("rows", T.sblock_alloc_buffer(shape, dtype, layout=None))
+        rows = allocate("rows", (self.blocks * height * width * LANES,), dtype)
         x = flat(self.buffers["x"])
         left, inner = PaddedRow.reach(width, spec.padding[1], spec.width)
         with T.serial(T.int64(self.blocks)) as c, T.serial(T.int64(height)) as row:
@@ -222,9 +221,9 @@ def _parts_added(vectors: Sequence[Expr]) -> Expr:
 
 
 def _accumulator() -> Any:
-    acc = T.sblock_alloc_buffer(int64((LANES,)), "int32", layout=None)
-    T.buffer_store(acc, broadcast(tirx.const(0, "int32"), LANES), [ramp(LANES)])
-    return IRBuilder.name("acc", acc)
+    acc = allocate("acc", (LANES,), "int32")
+    T.buffer_store(acc, splat(0, "int32", LANES), [ramp(LANES)])
+    return acc
 
 
 def _pack(spec: Conv2d, params: Arrays, dtype: str) -> Arrays:

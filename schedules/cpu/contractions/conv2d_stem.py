@@ -19,14 +19,13 @@ from typing import Any
 
 import numpy as np
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.border import BorderedAxis, axes_of
-from schedules.bodies.buffers import ramp
+from schedules.bodies.buffers import allocate, ramp
 from schedules.bodies.epilogue import type_refusal
 from schedules.bodies.prim_func import axes
 from schedules.cpu.contractions.conv2d import FoldedBias, buffers_of
@@ -127,8 +126,7 @@ def _stage(spec: Conv2d, rows: BorderedAxis, length: int, buffers: dict[str, Any
     x, elements = buffers["x"], spec.width * spec.in_channels
     fill = buffers["z"][0].astype(spec.x) if "z" in buffers else tirx.const(0, "float32")
     height = (rows.out - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1
-    staged = T.sblock_alloc_buffer(int64((spec.batch, height, length)), spec.x, layout=None)
-    IRBuilder.name("rows", staged)
+    staged = allocate("rows", (spec.batch, height, length), spec.x)
     extents = int64((spec.batch, height, length // CHUNK))
     with T.grid(*extents) as loops, T.sblock(STAGE):
         n, h, j = axes("n h j", extents, loops)

@@ -28,8 +28,8 @@ from tvm.tirx.script import builder as T
 from schedules.bodies import rows
 from schedules.bodies.body import template_name
 from schedules.bodies.buffers import flat, ramp, whole
-from schedules.bodies.epilogue import broadcast
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import splat
 from schedules.layout import NCHW16C
 from schedules.spec import Normalize
 from schedules.spec.normalizing import PARTIAL_SUMS
@@ -70,25 +70,25 @@ class _Channels:
 
     def emit(self) -> None:
         """Emit means, factors and elements."""
-        mean = T.bind(rows.mean(self._total(lambda x, total: total + x), self._load))
+        mean = T.bind(rows.mean(self._total(lambda x, total: total + x), self.buffers))
 
         def _deviation(x: Expr) -> Expr:
             return rows.deviation(self.spec, x, mean)
 
         squares = self._total(lambda x, total: rows.square_added(_deviation(x), total))
-        inv = T.bind(rows.inverse(squares, self._load))
+        inv = T.bind(rows.inverse(squares, self.buffers))
         gamma, beta = (
             T.bind(self.buffers[name][ramp(LANES, self.channel)]) for name in ("gamma", "beta")
         )
         with T.serial(T.int64(0), T.int64(self.spec.size)) as pixel:
             t = rows.scaled(_deviation(self._pixel(pixel)), inv, gamma, beta)
-            T.buffer_store(self.y, rows.stored(self.spec, t, self._load), [self._place(pixel)])
+            T.buffer_store(self.y, rows.stored(self.spec, t, self.buffers), [self._place(pixel)])
 
     def _total(self, step: Callable[[Expr, Expr], Expr]) -> Expr:
         """Return the partial results of the channels by ``step``, joined by the tree."""
         parts = [ramp(LANES, T.int64(part * LANES)) for part in range(PARTIAL_SUMS)]
         for part in parts:
-            T.buffer_store(self.sums, broadcast(tirx.const(0, "float32"), LANES), [part])
+            T.buffer_store(self.sums, splat(0, "float32", LANES), [part])
         full, rest = divmod(self.spec.size, PARTIAL_SUMS)
         with T.serial(T.int64(0), T.int64(full)) as i:
             for number, part in enumerate(parts):
@@ -104,6 +104,3 @@ class _Channels:
 
     def _place(self, pixel: Expr) -> Expr:
         return ramp(LANES, self.first + pixel * LANES)
-
-    def _load(self, name: str, index: int | None = None, /) -> Expr:
-        return self.buffers[name][index or 0]

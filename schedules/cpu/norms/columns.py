@@ -30,9 +30,9 @@ from schedules.bodies import rows
 from schedules.bodies.arguments import int64
 from schedules.bodies.body import template_blocks
 from schedules.bodies.buffers import flat, ramp, whole
-from schedules.bodies.epilogue import broadcast
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
+from schedules.bodies.vectors import splat
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, extents, refuses_cpu
 from schedules.cpu.norms.rows import each_piece
 from schedules.spec import Softmax
@@ -115,7 +115,7 @@ class _Columns:
         with T.serial(T.int64(0), T.int64(self.spec.size)) as i:
             here = self._place(i, column, count)
             e = self.kept[self._kept(i, here, count)]
-            t = rows.stored(self.spec, rows.share(e, self.total[ramp(count)]), self._load)
+            t = rows.stored(self.spec, rows.share(e, self.total[ramp(count)]), self.buffers)
             T.buffer_store(self.y, t, [here])
 
     def _place(self, element: Expr, column: Expr, count: int) -> Expr:
@@ -126,12 +126,9 @@ class _Columns:
         """Return where its exponentials are."""
         return place if self.is_float else ramp(count, element * PARTIAL_SUMS)
 
-    def _load(self, name: str, index: int | None = None, /) -> Expr:
-        return self.buffers[name][index or 0]
-
 
 def _same(value: float, count: int) -> Expr:
-    return broadcast(tirx.const(value, "float32"), count)
+    return splat(value, "float32", count)
 
 
 def _memory(count: int) -> Any:

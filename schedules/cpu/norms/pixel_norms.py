@@ -29,8 +29,8 @@ from tvm.tirx.script import builder as T
 from schedules.bodies import rows
 from schedules.bodies.body import template_name
 from schedules.bodies.buffers import flat, ramp, whole
-from schedules.bodies.epilogue import broadcast
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import splat
 from schedules.cpu.lanes import joined
 from schedules.layout import NCHW16C
 from schedules.spec import Normalize
@@ -74,26 +74,26 @@ class _Pixels:
         means = [zero] * self.count
         if self.spec.centred:
             totals = self._totals(lambda _pixel, x, total: total + x)
-            means = [T.bind(rows.mean(total, self._load)) for total in totals]
+            means = [T.bind(rows.mean(total, self.buffers)) for total in totals]
 
         def _deviation(pixel: int, x: Expr) -> Expr:
             return rows.deviation(self.spec, x, means[pixel])
 
         squares = self._totals(lambda i, x, total: rows.square_added(_deviation(i, x), total))
-        factors = [T.bind(rows.inverse(square, self._load)) for square in squares]
+        factors = [T.bind(rows.inverse(square, self.buffers)) for square in squares]
         with T.serial(T.int64(0), T.int64(self.blocks)) as block:
             here = ramp(LANES, block * LANES)
             gamma, beta = (T.bind(self.buffers[name][here]) for name in ("gamma", "beta"))
             for pixel, inv in enumerate(factors):
                 place = self._place(block, pixel)
                 t = rows.scaled(_deviation(pixel, self.x[place]), inv, gamma, beta)
-                T.buffer_store(self.y, rows.stored(self.spec, t, self._load), [place])
+                T.buffer_store(self.y, rows.stored(self.spec, t, self.buffers), [place])
 
     def _totals(self, step: Callable[[int, Expr, Expr], Expr]) -> list[Expr]:
         """Return the partial results of each pixel by ``step``, joined by the tree."""
         parts = [ramp(LANES, T.int64(pixel * LANES)) for pixel in range(self.count)]
         for part in parts:
-            T.buffer_store(self.sums, broadcast(tirx.const(0, "float32"), LANES), [part])
+            T.buffer_store(self.sums, splat(0, "float32", LANES), [part])
         with T.serial(T.int64(0), T.int64(self.blocks)) as block:
             for pixel, part in enumerate(parts):
                 x = self.x[self._place(block, pixel)]
@@ -103,6 +103,3 @@ class _Pixels:
     def _place(self, block: Expr, pixel: int) -> Expr:
         pixels = math.prod(self.spec.dims[2:])
         return ramp(LANES, self.first + block * (pixels * LANES) + pixel * LANES)
-
-    def _load(self, name: str, index: int | None = None, /) -> Expr:
-        return self.buffers[name][index or 0]

@@ -36,10 +36,10 @@ from tvm.tirx.script import builder as T
 from schedules.bodies import rows
 from schedules.bodies.body import template_blocks, template_name
 from schedules.bodies.buffers import flat, ramp, whole
-from schedules.bodies.epilogue import broadcast
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import RowSpec
+from schedules.bodies.vectors import broadcast, splat
 from schedules.cpu.elementwise import SERIAL_ELEMENTS, refuses_cpu
 from schedules.cpu.lanes import shuffle
 from schedules.cpu.norms import channel_norms, pixel_norms
@@ -94,13 +94,10 @@ class _Row:
         """Return where elements of the row lie."""
         return ramp(count, self.row * self.spec.size + first)
 
-    def load(self, name: str, index: int | None = None, /) -> Expr:
-        """Return one element of a constant."""
-        return self.buffers[name][index or 0]
-
     def write(self, first: Expr, t: Expr, count: int) -> None:
         """Store elements of y."""
-        T.buffer_store(self.y, rows.stored(self.spec, t, self.load), [self.indices(first, count)])
+        y = rows.stored(self.spec, t, self.buffers)
+        T.buffer_store(self.y, y, [self.indices(first, count)])
 
     def joined(
         self,
@@ -110,9 +107,9 @@ class _Row:
         source: Callable[[Expr, int], Expr] | None = None,
     ) -> Expr:
         """Return the partial results of a row by ``step``, joined by the tree."""
-        parts = _registers(PARTIAL_SUMS, "float32")
+        parts = _registers(PARTIAL_SUMS)
         everywhere = ramp(PARTIAL_SUMS)
-        T.buffer_store(parts, broadcast(tirx.const(start, "float32"), PARTIAL_SUMS), [everywhere])
+        T.buffer_store(parts, splat(start, "float32", PARTIAL_SUMS), [everywhere])
 
         def _add(first: Expr, lane: int, count: int, seen: int) -> None:
             lanes = ramp(count, T.int64(lane))
@@ -149,13 +146,13 @@ def _normalize(row: _Row) -> None:
     spec: Normalize = row.spec
     mean = tirx.const(0, "float32")
     if spec.centred:
-        mean = T.bind(rows.mean(row.joined(0, _sum, _sum), row.load))
+        mean = T.bind(rows.mean(row.joined(0, _sum, _sum), row.buffers))
 
     def _deviation(first: Expr, count: int) -> Expr:
         return rows.deviation(spec, row.x[row.indices(first, count)], mean)
 
     squares = row.joined(0, _sum, rows.square_added, _deviation)
-    inv = T.bind(rows.inverse(squares, row.load))
+    inv = T.bind(rows.inverse(squares, row.buffers))
 
     def _scaled(first: Expr, gamma: Expr, beta: Expr, count: int) -> None:
         d = _deviation(first, count)
@@ -194,7 +191,7 @@ def _softmax(row: _Row) -> None:
     spec: Softmax = row.spec
     top = T.bind(rows.finite(row.joined(-FLOAT32_MAX, tirx.max, tirx.max)))
     is_float = spec.y == "float32"
-    kept = row.y if is_float else _registers(spec.size, "float32")
+    kept = row.y if is_float else _registers(spec.size)
 
     def _indices(first: Expr, count: int) -> Expr:
         return row.indices(first, count) if is_float else ramp(count, first)
@@ -226,7 +223,7 @@ def _sum(value: Expr, total: Expr) -> Expr:
 
 def _without(value: Expr, seen: int, start: float) -> Expr:
     """Return a vector from its element ``seen`` on, moved to the first lanes; ``start`` behind."""
-    nothing = broadcast(tirx.const(start, "float32"), PARTIAL_SUMS)
+    nothing = splat(start, "float32", PARTIAL_SUMS)
     return tirx.Shuffle(
         [value, nothing], [*range(seen, PARTIAL_SUMS), *range(PARTIAL_SUMS, PARTIAL_SUMS + seen)]
     )
@@ -241,8 +238,8 @@ def _tree(parts: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:
     return parts
 
 
-def _registers(count: int, dtype: str) -> Any:
-    return T.sblock_alloc_buffer((T.int64(count),), dtype, layout=None)
+def _registers(count: int) -> Any:
+    return T.sblock_alloc_buffer((T.int64(count),), "float32", layout=None)
 
 
 def _schedule(sch: Schedule, spec: RowSpec, target: Target) -> None:

@@ -1,4 +1,4 @@
-"""What kernels of statistics over channels share: they take images of any size and layout."""
+"""Layouts and sizes of the kernels of channel statistics: images of any size and layout."""
 
 from __future__ import annotations
 

@@ -27,16 +27,15 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
 from schedules.bodies.border import axes_of
-from schedules.bodies.buffers import declare_arguments, flat, ramp, whole
-from schedules.bodies.epilogue import broadcast, epilogue
+from schedules.bodies.buffers import allocate, declare_arguments, flat, ramp, whole
+from schedules.bodies.epilogue import epilogue
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import splat
 from schedules.cpu.dot import F32, LANES, accumulators
 from schedules.cpu.elementwise import refuses_cpu
 from schedules.cpu.lanes import F32_LANES
@@ -157,14 +156,13 @@ class _Emitter:
         (blocks, height, width), (top, left) = self._spec.x_shape, self._spec.padding
         rows, columns = self._read
         x = self._buffers["x"]
-        padded = T.sblock_alloc_buffer((blocks, rows, columns, T.int64(LANES)), layout=None)
-        IRBuilder.name("image", padded)
+        padded = allocate("image", (blocks, rows, columns, LANES), "float32")
         with T.grid(blocks, rows) as loops, T.sblock(PADDED):
             c, h = axes("c h", (blocks, rows), loops)
             T.reads(whole(x))
             T.writes(padded[c, h, 0:columns, 0:LANES])
             row = h - top
-            zero = broadcast(tirx.const(0, "float32"), LANES)
+            zero = splat(0, "float32", LANES)
             is_inside = tirx.all(row >= 0, row < height)
             with T.serial(T.int64(0), columns) as w:
                 column = w - left
@@ -180,8 +178,7 @@ class _Emitter:
     def _places(self) -> Any:
         """Note where the window of each position begins: divisions in each tile would take long."""
         columns, (down, across) = self._read[1], self._spec.strides
-        places = T.sblock_alloc_buffer((self._rows, self._columns), "int64", layout=None)
-        IRBuilder.name("places", places)
+        places = allocate("places", (self._rows, self._columns), "int64")
         with T.grid(self._rows, self._columns) as loops, T.sblock(PLACES):
             h, w = axes("h w", (self._rows, self._columns), loops)
             T.reads()
@@ -202,8 +199,8 @@ class _Emitter:
             T.sblock_attr({"template": NAME})
             x, y, begins = flat(source), flat(buffers["y"]), flat(places)
             r = flat(buffers["r"]) if spec.residual else None
-            offsets = _local((width,), "int64", "offsets")
-            acc = _local((blocks * width,), f"float32x{LANES}", "acc")
+            offsets = allocate("offsets", (width,), "int64")
+            acc = allocate("acc", (blocks * width,), f"float32x{LANES}")
             block, part = task // TASKS * blocks, task % TASKS
             tiles = (self._positions + (width - 1)) // width
             first = part * tiles // TASKS
@@ -277,7 +274,7 @@ class _Emitter:
         last = self._buffers[LAST][0]
         count = tirx.Select(block < self._blocks - 1, tirx.const(LANES, "int32"), last)
         valid = tirx.Ramp(T.int32(0), T.int32(1), LANES) < tirx.Broadcast(count, LANES)
-        return tirx.Select(valid, value, broadcast(tirx.const(0, "float32"), LANES))
+        return tirx.Select(valid, value, splat(0, "float32", LANES))
 
 
 def _loader(buffers: dict[str, Any], block: Expr) -> Callable[..., Expr]:
@@ -287,10 +284,6 @@ def _loader(buffers: dict[str, Any], block: Expr) -> Callable[..., Expr]:
         return loaded
 
     return _load
-
-
-def _local(shape: tuple[int, ...], dtype: str, name: str) -> Any:
-    return IRBuilder.name(name, T.sblock_alloc_buffer(int64(shape), dtype, layout=None))
 
 
 def _unrolled(count: int) -> Any:

@@ -15,11 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.buffers import declare_arguments, flat, whole
+from schedules.bodies.buffers import allocate, declare_arguments, flat, whole
 from schedules.bodies.extremes import least
 from schedules.bodies.pool2d import leaves_image, meets_image
 from schedules.bodies.prim_func import axes, prim_func
@@ -81,7 +80,7 @@ def _emit(spec: OpenPool2d, buffers: dict[str, Any], block: Expr) -> None:
     rows, columns = sizes[1:]
     x, y, lanes = flat(buffers["x"]), flat(buffers["y"]), T.int64(spec.lanes)
     m = flat(buffers["m"]) if spec.params else None
-    acc = IRBuilder.name("acc", T.sblock_alloc_buffer((lanes,), "float32", layout=None))
+    acc = allocate("acc", (lanes,), "float32")
     first = _outside(spec)
     with T.serial(T.int64(0), rows) as row, T.serial(T.int64(0), columns) as column:
         with T.vectorized(T.int64(0), lanes) as lane:

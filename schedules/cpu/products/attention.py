@@ -20,14 +20,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_operator, ramp, whole
-from schedules.bodies.epilogue import broadcast, cast, fma, requantized
+from schedules.bodies.buffers import allocate, declare_operator, ramp, whole
+from schedules.bodies.epilogue import requantized
 from schedules.bodies.matrices import (
     Matrix,
     attention_refusal,
@@ -36,6 +34,7 @@ from schedules.bodies.matrices import (
 from schedules.bodies.powers import power
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
+from schedules.bodies.vectors import broadcast, cast, fma, splat
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.lanes import joined
 from schedules.cpu.products.matrix_tasks import tasks
@@ -133,7 +132,7 @@ class _Emitter:
 
     def _packed(self, name: str, panels: Panels, source: Matrix) -> tuple[Any, Any]:
         """Emit the region that packs one operand; return its panels and sums."""
-        packed, sums = panels.allocate(self.outer, f"{name}_panels")
+        packed, sums = panels.buffers(self.outer, f"{name}_panels")
         count = self.outer * panels.blocks
         with tasks(self.spec, count) as task, T.sblock(f"{name}_panels"):
             (t,) = axes("t", [count], [task])
@@ -143,16 +142,13 @@ class _Emitter:
         return packed, sums
 
     def _tile(self, outer: Expr, first: Expr, keys: Any, values: Any) -> None:
-        scores = self._scratch("scores", (self.height, self.padded), self.scores)
-        powers = self._scratch("powers", (self.height, self.padded), self.copied)
-        totals = self._scratch("totals", (self.height,), "int32")
+        scores = allocate("scores", (self.height, self.padded), self.scores)
+        powers = allocate("powers", (self.height, self.padded), self.copied)
+        totals = allocate("totals", (self.height,), "int32")
         self._score(outer, first, keys, scores)
         with T.serial(T.int64(self.height)) as r:
             self._raise(outer, r, scores, powers, totals)
         self._mix(outer, first, values, powers, totals)
-
-    def _scratch(self, name: str, shape: tuple[int, ...], dtype: str) -> Any:
-        return IRBuilder.name(name, T.sblock_alloc_buffer(int64(shape), dtype, layout=None))
 
     def _score(self, outer: Expr, first: Expr, keys: Any, scores: Any) -> None:
         """Emit the scores of a tile of queries."""
@@ -197,14 +193,12 @@ class _Emitter:
         """Return scores, lanes past the last key far below all others."""
         if self.spec.keys == self.padded:
             return acc
-        return tirx.Select(
-            self._exist(block), acc, broadcast(tirx.const(MASKED_SCORE, "int32"), LANES)
-        )
+        return tirx.Select(self._exist(block), acc, splat(MASKED_SCORE, "int32", LANES))
 
     def _exist(self, block: Expr) -> Expr:
         """Say of each lane of a block whether there is such a key."""
         key = tirx.Ramp(cast(block, "int32") * LANES, tirx.const(1, "int32"), LANES)
-        return key < broadcast(tirx.const(self.spec.keys, "int32"), LANES)
+        return key < splat(self.spec.keys, "int32", LANES)
 
     def _mask(self, outer: Expr, first: Expr) -> Callable[[Expr, int, Expr], Expr] | None:
         """Return ``(acc, row of the tile, block) -> masked scores``, or None without a mask."""
@@ -233,11 +227,11 @@ class _Emitter:
                 value = tirx.Shuffle(
                     [flat[offset + key * across] for key in keys], list(range(LANES))
                 )
-            logarithmic = value * broadcast(tirx.const(math.log2(math.e), "float32"), LANES)
+            logarithmic = value * splat(math.log2(math.e), "float32", LANES)
             score = fma(cast(acc, "float32"), m, logarithmic)
             if not ragged:
                 return score
-            nothing = broadcast(tirx.const(-math.inf, "float32"), LANES)
+            nothing = splat(-math.inf, "float32", LANES)
             return tirx.Select(self._exist(block), score, nothing)
 
         return _masked
@@ -248,17 +242,17 @@ class _Emitter:
         order = [min(i + by, LANES - 1) for i in range(LANES)]
         whole_block = tirx.Cast("int32", block * LANES <= last)
         moved = tirx.Shuffle([value], order)
-        chosen = broadcast(whole_block, LANES) != broadcast(tirx.const(0, "int32"), LANES)
+        chosen = broadcast(whole_block, LANES) != splat(0, "int32", LANES)
         return tirx.Select(chosen, value, moved)
 
     def _raise(self, outer: Expr, r: Expr, scores: Any, powers: Any, totals: Any) -> None:
         """Emit the powers of one row of scores, and their sum."""
         low = MASKED_SCORE if self.scores == "int32" else -FLOAT32_MAX
-        most = self._scratch("most", (LANES,), self.scores)
-        sum_of = self._scratch("sum", (LANES,), "int32")
+        most = allocate("most", (LANES,), self.scores)
+        sum_of = allocate("sum", (LANES,), "int32")
         all_lanes, blocks = [ramp(LANES)], T.int64(self.keys.blocks)
-        T.buffer_store(most, broadcast(tirx.const(low, self.scores), LANES), all_lanes)
-        T.buffer_store(sum_of, broadcast(tirx.const(0, "int32"), LANES), all_lanes)
+        T.buffer_store(most, splat(low, self.scores, LANES), all_lanes)
+        T.buffer_store(sum_of, splat(0, "int32", LANES), all_lanes)
         with T.serial(blocks) as block:
             score = scores[r, ramp(LANES, block * LANES)]
             T.buffer_store(most, tirx.max(most[ramp(LANES)], score), all_lanes)
@@ -269,7 +263,7 @@ class _Emitter:
                 below = cast(below, "float32") * broadcast(self._factor(outer), LANES)
             u = T.Bind(power(below))
             T.buffer_store(sum_of, sum_of[ramp(LANES)] + u, all_lanes)
-            value = u if self.powers == "uint8" else u - broadcast(tirx.const(SIGN, "int32"), LANES)
+            value = u if self.powers == "uint8" else u - splat(SIGN, "int32", LANES)
             T.buffer_store(powers, cast(value, self.copied), [r, ramp(LANES, block * LANES)])
         T.buffer_store(totals, joined(sum_of[ramp(LANES)], lambda a, b: a + b), [r])
 
@@ -294,7 +288,7 @@ class _Emitter:
                     total = totals[T.int64(r)]
                     acc = accumulators[r][j] - broadcast(total * z_v, LANES)
                     if self.shift:
-                        shift = broadcast(tirx.const(self.shift, "int32"), LANES)
+                        shift = splat(self.shift, "int32", LANES)
                         acc = acc + sums[outer, block + j, ramp(LANES)] * shift
                     whole_of = tirx.max(total, tirx.const(1, "int32"))
                     divisor = broadcast(whole_of.astype("float32"), LANES)

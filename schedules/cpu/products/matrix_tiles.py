@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import broadcast, cast
+from schedules.bodies.buffers import allocate, ramp
 from schedules.bodies.matrices import Matrix
+from schedules.bodies.vectors import broadcast, cast, splat
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.signs import moved, row_type
 from schedules.cpu.tiles.runs import by_chunks
@@ -59,13 +57,11 @@ def accumulate(
     else a step does.
     """
     dtype = "float32" if dot.float32 else "int32"
-    zero, all_lanes = broadcast(tirx.const(0, dtype), LANES), [ramp(LANES)]
+    zero, all_lanes = splat(0, dtype, LANES), [ramp(LANES)]
     sums = [
-        [T.sblock_alloc_buffer(int64((LANES,)), dtype, layout=None) for _ in range(tile.blocks)]
-        for _ in range(tile.rows)
+        [allocate("acc", (LANES,), dtype) for _ in range(tile.blocks)] for _ in range(tile.rows)
     ]
     for buffer in _flattened(sums):
-        IRBuilder.name("acc", buffer)
         T.buffer_store(buffer, zero, all_lanes)
     with T.serial(T.int64(steps)) as step:
         if beside:
@@ -148,10 +144,8 @@ class Rows:
         width = self.dot.width
         if not self.staged:
             return lambda r, step: flat[ramp(width, start + (first + r) * down + step * width)]
-        shape = int64((self.tile.rows, self.steps * width))
         dtype = self.dot.staged or self.dtype
-        copy = T.sblock_alloc_buffer(shape, dtype, layout=None)
-        IRBuilder.name("rows", copy)
+        copy = allocate("rows", (self.tile.rows, self.steps * width), dtype)
         columns = self.source.columns
         with T.serial(T.int64(self.tile.rows)) as r:
 
@@ -173,16 +167,14 @@ class Rows:
         Nothing is summed where ``z_other`` is 0.
         """
         height, zero = T.int64(self.tile.rows), tirx.const(0, "int32")
-        corrections = T.sblock_alloc_buffer(int64((self.tile.rows,)), "int32", layout=None)
-        vector = T.sblock_alloc_buffer(int64((LANES,)), "int32", layout=None)
-        IRBuilder.name("corrections", corrections)
-        IRBuilder.name("total", vector)
+        corrections = allocate("corrections", (self.tile.rows,), "int32")
+        vector = allocate("total", (LANES,), "int32")
         with T.serial(height) as r:
             T.buffer_store(corrections, zero, [r])
         with T.If(z_other != 0), T.Then(), T.serial(height) as r:
             T.buffer_store(vector, broadcast(zero, LANES), [ramp(LANES)])
             with T.serial(T.int64(self.steps)) as step:
-                ones = broadcast(tirx.const(1, "int8"), LANES * self.dot.width)
+                ones = splat(1, "int8", LANES * self.dot.width)
                 value = self.dot.step(vector[ramp(LANES)], row(r, step), ones)
                 T.buffer_store(vector, value, [ramp(LANES)])
             total = vector[T.int64(0)] - z * tirx.const(self.source.columns, "int32")

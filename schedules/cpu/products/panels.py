@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import broadcast
+from schedules.bodies.buffers import allocate, ramp
 from schedules.bodies.matrices import Matrix
+from schedules.bodies.vectors import broadcast, splat
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.signs import moved, row_type
 
@@ -45,12 +43,11 @@ class Panels:
         """Element type."""
         return "float32" if self.dot.float32 else "int8"
 
-    def allocate(self, outer: Any, name: str) -> tuple[Any, Any]:
+    def buffers(self, outer: Any, name: str) -> tuple[Any, Any]:
         """Return the buffers of panels and sums, in the block that is being built."""
-        shape = int64((outer, self.blocks, self.steps, LANES * self.dot.width))
-        panels = T.sblock_alloc_buffer(shape, self.dtype, layout=None)
-        sums = T.sblock_alloc_buffer(int64((outer, self.blocks, LANES)), "int32", layout=None)
-        return IRBuilder.name(name, panels), IRBuilder.name(f"{name}_sums", sums)
+        shape = (outer, self.blocks, self.steps, LANES * self.dot.width)
+        panels = allocate(name, shape, self.dtype)
+        return panels, allocate(f"{name}_sums", (outer, self.blocks, LANES), "int32")
 
     def pack(self, source: Matrix, outer: Expr, block: Expr, panels: Any, sums: Any) -> None:
         """Emit one block; ``source`` has the columns as rows, and the depth as columns."""
@@ -114,9 +111,9 @@ class Panels:
                 store(step + first, T.int64(0), broadcast(zero, LANES * width))
 
     def _sum(self, outer: Expr, block: Expr, panels: Any, sums: Any) -> None:
-        one = broadcast(tirx.const(1, row_type(self.dot)), self.dot.width)
+        one = splat(1, row_type(self.dot), self.dot.width)
         index = [outer, block, ramp(LANES)]
-        T.buffer_store(sums, broadcast(tirx.const(0, "int32"), LANES), index)
+        T.buffer_store(sums, splat(0, "int32", LANES), index)
         with T.serial(T.int64(self.steps)) as step:
             w = panels[outer, block, step, ramp(LANES * self.dot.width)]
             T.buffer_store(sums, self.dot.step(sums[tuple(index)], one, w), index)

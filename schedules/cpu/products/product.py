@@ -23,7 +23,7 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import declare_operator, ramp, whole
-from schedules.bodies.epilogue import broadcast, cast, requantized
+from schedules.bodies.epilogue import requantized
 from schedules.bodies.fixed_point import to_integer, wide
 from schedules.bodies.matrices import (
     Matrix,
@@ -32,6 +32,7 @@ from schedules.bodies.matrices import (
 )
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.row_major import row_major_template
+from schedules.bodies.vectors import broadcast, cast
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.products.matrix_tasks import tasks
 from schedules.cpu.products.matrix_tiles import (
@@ -91,7 +92,7 @@ class _Emitter:
 
     def emit(self) -> None:
         """Emit the panels, then the products."""
-        panels, sums = self.panels.allocate(self.outer, "panels")
+        panels, sums = self.panels.buffers(self.outer, "panels")
         with tasks(self.spec, self.outer * self.panels.blocks) as task, T.sblock("panels"):
             (t,) = axes("t", [self.outer * self.panels.blocks], [task])
             T.reads(whole(self.buffers["b"]))

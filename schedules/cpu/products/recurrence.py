@@ -25,19 +25,17 @@ from dataclasses import replace
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies import recurrence as bodies
-from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_arguments, flat, ramp, whole
-from schedules.bodies.epilogue import broadcast, cast
+from schedules.bodies.buffers import allocate, declare_arguments, flat, ramp, whole
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.recurrence import Elements, Phase
 from schedules.bodies.row_major import row_major_template
 from schedules.bodies.rows import stored
+from schedules.bodies.vectors import cast, splat
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.lanes import joined
 from schedules.cpu.products.matrix_tiles import Tile, accumulate, by_blocks
@@ -98,7 +96,7 @@ class _Emitter:
         self.x, self.y = flat(buffers["x"]), flat(buffers["y"])
         self.held = {name: self._state(name) for name in bodies.held(spec)}
         self.multiplied = self._state("multiplied", state_type(dot))
-        self.top = _buffer("top", (1,), "float32")
+        self.top = allocate("top", (1,), "float32")
         self.inputs = self._inputs()
 
     def emit(self) -> None:
@@ -208,8 +206,8 @@ class _Emitter:
 
     def _largest(self, state: Any) -> Expr:
         """Emit ``top``; return it."""
-        most, lanes = _buffer("most", (LANES,), "float32"), ramp(LANES)
-        least = broadcast(tirx.const(LEAST_STATE, "float32"), LANES)
+        most, lanes = allocate("most", (LANES,), "float32"), ramp(LANES)
+        least = splat(LEAST_STATE, "float32", LANES)
         T.buffer_store(most, least, [lanes])
         with T.serial(T.int64(self.blocks)) as block:
             magnitude = bodies.magnitude(T.Bind(state[ramp(LANES, block * LANES)]))
@@ -220,7 +218,7 @@ class _Emitter:
 
     def _round(self, state: Any, top: Expr) -> None:
         dtype = str(self.multiplied.dtype)
-        shift = broadcast(tirx.const(SIGN if dtype == "uint8" else 0, "int32"), LANES)
+        shift = splat(SIGN if dtype == "uint8" else 0, "int32", LANES)
         with T.serial(T.int64(self.blocks)) as block:
             here = ramp(LANES, block * LANES)
             q = bodies.rounded(state[here], top)
@@ -230,11 +228,8 @@ class _Emitter:
         """Emit a row of y."""
         whole_blocks, rest = divmod(self.spec.hidden, LANES)
 
-        def _element(name: str, index: int | None = None, /) -> Expr:
-            return self.buffers[name][index or 0]
-
         def _store(first: Expr, count: int) -> None:
-            value = stored(self.spec, state[ramp(count, first)], _element)
+            value = stored(self.spec, state[ramp(count, first)], self.buffers)
             T.buffer_store(self.y, value, [ramp(count, row * self.spec.hidden + first)])
 
         if whole_blocks:
@@ -245,13 +240,13 @@ class _Emitter:
                 _store(whole_blocks * LANES + k, 1)
 
     def _state(self, name: str, dtype: str = "float32") -> Any:
-        return _buffer(name, (self.blocks * LANES,), dtype)
+        return allocate(name, (self.blocks * LANES,), dtype)
 
     def _inputs(self) -> Any | None:
         """Declare a copy of a step's inputs, where these do not lie in whole vectors."""
         if self.spec.hidden % LANES == 0:
             return None
-        return _buffer("inputs", (self.spec.gates, self.blocks * LANES), "float32")
+        return allocate("inputs", (self.spec.gates, self.blocks * LANES), "float32")
 
 
 def _most_sums(dot: Dot) -> int:
@@ -261,10 +256,5 @@ def _most_sums(dot: Dot) -> int:
     return 16 if dot.feature == "avx512vnni" else 4
 
 
-def _buffer(name: str, shape: tuple[int, ...], dtype: str) -> Any:
-    buffer = T.sblock_alloc_buffer(int64(shape), dtype, layout=None)
-    return IRBuilder.name(name, buffer)
-
-
 def _zeros() -> Expr:
-    return broadcast(tirx.const(0, "float32"), LANES)
+    return splat(0, "float32", LANES)

@@ -10,14 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
 from schedules.bodies.border import axes_of
-from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import cast
+from schedules.bodies.buffers import allocate, ramp
+from schedules.bodies.vectors import cast
 from schedules.cpu.contractions import conv2d_stem
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.strips import conv2d_strips
@@ -88,8 +86,7 @@ def _copied(dot: Dot, spec: Conv2d, rows: int, buffers: dict[str, Any], place: I
     length = _length(dot, spec)
     left = min(spec.padding[1] * spec.in_channels, length)
     inner = min(spec.width * spec.in_channels, length - left)
-    copy = T.sblock_alloc_buffer(int64([height, length]), dtype, layout=None)
-    IRBuilder.name("copy", copy)
+    copy = allocate("copy", [height, length], dtype)
     zero = buffers["z"][0].astype(dtype)
     with T.serial(T.int64(height)) as row:
         source = first * spec.strides[0] + row - spec.padding[0]

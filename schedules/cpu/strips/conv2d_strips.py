@@ -13,14 +13,13 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
 from schedules.bodies.border import axes_of
-from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import cast
+from schedules.bodies.buffers import allocate, ramp
+from schedules.bodies.vectors import cast
 from schedules.cpu.contractions import conv2d
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.strips.strip_kernel import Index, Strip
@@ -121,8 +120,7 @@ def _copied(dot: Dot, spec: Conv2d, rows: int, buffers: dict[str, Any], place: I
     else:
         height, width = (rows - 1) * spec.strides[0] + reach_of(spec), _width(spec)
         top, padding, inside = first * spec.strides[0], spec.padding[1], spec.width
-    copy = T.sblock_alloc_buffer(int64([blocks, height, width, LANES]), dtype, layout=None)
-    IRBuilder.name("copy", copy)
+    copy = allocate("copy", [blocks, height, width, LANES], dtype)
     left, inner = PaddedRow.reach(width, padding, inside)
     with T.grid(*int64([blocks, height])) as (c, row):
         source = top + row - spec.padding[0]

@@ -13,13 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import cast
+from schedules.bodies.buffers import allocate, ramp
+from schedules.bodies.vectors import cast
 from schedules.cpu.contractions import dense
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.strips.strip_kernel import CHUNK, Index, Strip
@@ -89,8 +87,7 @@ pack = dense.pack
 def _copied(dot: Dot, spec: Dense, rows: int, x: Any, first: Expr) -> Any:
     """Emit the copy of some rows of x; return its buffer (rows, k)."""
     dtype = dot.staged or spec.x
-    copy = T.sblock_alloc_buffer(int64([rows, spec.k]), dtype, layout=None)
-    IRBuilder.name("copy", copy)
+    copy = allocate("copy", [rows, spec.k], dtype)
     with T.serial(T.int64(rows)) as row:
 
         def _elements(k: Expr, count: int) -> None:

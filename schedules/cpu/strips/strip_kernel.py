@@ -23,14 +23,14 @@ from typing import Any
 
 import numpy as np
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_arguments, ramp, whole
-from schedules.bodies.epilogue import cast, epilogue
+from schedules.bodies.buffers import allocate, declare_arguments, ramp, whole
+from schedules.bodies.epilogue import epilogue
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import cast
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.strips.strip_rule import Extents, StripTiles
 from schedules.cpu.tiles.conv_arguments import clear_tail
@@ -166,7 +166,7 @@ class _Emitter:
             return lambda b, k: w[(block + b, *k, ramp(lanes))]
         reduction = int64(self.strip.reduction)
         shape = [*int64([self.strips.blocks]), *reduction, *int64([lanes])]
-        panel = IRBuilder.name("panel", T.sblock_alloc_buffer(shape, self.dot.staged, layout=None))
+        panel = allocate("panel", shape, self.dot.staged)
         with T.grid(*shape[:-1]) as (b, *k):
             value = cast(w[(block + b, *k, ramp(lanes))], self.dot.staged)
             T.buffer_store(panel, value, [b, *k, ramp(lanes)])
@@ -260,4 +260,4 @@ class _Emitter:
 
 
 def _accumulator() -> Any:
-    return IRBuilder.name("acc", T.sblock_alloc_buffer(int64([LANES]), "int32", layout=None))
+    return allocate("acc", (LANES,), "int32")

@@ -19,12 +19,11 @@ from math import prod
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_arguments, ramp, whole
+from schedules.bodies.buffers import allocate, declare_arguments, ramp, whole
 from schedules.bodies.epilogue import epilogue
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.dot import LANES, Dot
@@ -105,8 +104,7 @@ def _flops(dot: Dot, parts: ContractionKernel) -> int:
 def _accumulate(dot: Dot, parts: ContractionKernel, buffers: dict[str, Any]) -> Any:
     spatial, reduction = int64(parts.spatial), int64(parts.reduction)
     dtype = "float32" if dot.float32 else "int32"
-    acc = T.sblock_alloc_buffer(spatial, f"{dtype}x{LANES}", layout=None)
-    IRBuilder.name("acc", acc)
+    acc = allocate("acc", spatial, f"{dtype}x{LANES}")
     with T.grid(*spatial, *reduction) as loops, T.sblock(DOT):
         p = axes("n o h w", spatial, loops[:4])
         k = axes("k0 k1 k2 k3"[: 3 * len(reduction) - 1], reduction, loops[4:], reduce=True)

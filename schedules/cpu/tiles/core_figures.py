@@ -1,4 +1,4 @@
-"""What limits register tiles on a processor, measured: latency, loads of weights and of x.
+"""Measured limits of register tiles on processors: latency, loads of weights and of x.
 
 Costs are counted in multiplications of a vector: on Zen 4 one takes a cycle, on Zen 5 half of one.
 """

@@ -9,7 +9,7 @@ import numpy as np
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
-from schedules.bodies.epilogue import broadcast
+from schedules.bodies.vectors import broadcast
 from schedules.cpu.tiles.runs import by_chunks
 from schedules.layout import NCHW16C
 

@@ -25,9 +25,10 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import ramp
-from schedules.bodies.epilogue import cast, epilogue
+from schedules.bodies.buffers import allocate, ramp
+from schedules.bodies.epilogue import epilogue
 from schedules.bodies.prim_func import axes, prim_func
+from schedules.bodies.vectors import cast
 from schedules.cpu.lanes import Lanes, shuffle
 from schedules.cpu.tiles.conv_arguments import LANES, clear_tail, declare, image
 from schedules.cpu.tiles.padded_rows import PaddedRow
@@ -142,14 +143,13 @@ class _Emitter:
         height = (spec.out_size[0] - 1) * spec.strides[0] + self.kernel.reach[0]
         shape = [*image(spec, "x")[:2], *int64((height, width, LANES))]
         extents = [*shape[:3], *int64((1, 1))]  # compute_at wants an axis for each of the buffer's
-        padded = T.sblock_alloc_buffer(shape, self.staged, layout=None)
-        IRBuilder.name("rows", padded)
+        padded = allocate("rows", shape, self.staged)
         with T.grid(*extents) as loops, T.sblock(PADDED):
             n, c, h, w, lane = axes("n c h w lane", extents, loops)
             h_x = h - spec.padding[0]
             columns = slice(w * width, w * width + width), slice(lane * LANES, lane * LANES + LANES)
             region = padded[(n, c, h, *columns)]
-            T.reads(self.buffers["x"][n, c, h_x, 0 : spec.width, 0:LANES], *self._zero_point(0))
+            T.reads(self.buffers["x"][n, c, h_x, 0 : spec.width, 0:LANES], *self._zero_point())
             T.writes(region)
             row = self._view("row", region, (width, LANES))
             left, inner = PaddedRow.reach(width, spec.padding[1], spec.width)
@@ -163,12 +163,13 @@ class _Emitter:
             copied = PaddedRow(
                 width=width, left=left, inner=inner, dtype=self.staged, load=_load, store=_store
             )
-            zero = (self._zero_point(0) or [tirx.const(0, "float32")])[0].astype(self.staged)
+            zero = (self._zero_point() or [tirx.const(0, "float32")])[0].astype(self.staged)
             copied.emit(tirx.all(h_x >= 0, h_x < spec.height), zero)
         return padded
 
-    def _zero_point(self, index: int) -> list[Expr]:
-        return [self.buffers["z"][index]] if "z" in self.buffers else []
+    def _zero_point(self) -> list[Expr]:
+        """Return the zero point of x, none of floats."""
+        return [self.buffers["z"][0]] if "z" in self.buffers else []
 
     def _windows(self, padded: Any) -> None:
         spec, kernel = self.spec, self.kernel
@@ -232,8 +233,7 @@ class _Emitter:
             acc = T.Bind(total)
             IRBuilder.name("acc", acc)
             return acc
-        held = T.sblock_alloc_buffer(int64((1,)), str(total.ty.dtype), layout=None)
-        IRBuilder.name("acc", held)
+        held = allocate("acc", (1,), str(total.ty.dtype))
         T.buffer_store(held, total, [T.int64(0)])
         return held[T.int64(0)]
 

@@ -25,13 +25,12 @@ from typing import Any
 
 import numpy as np
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import constants, fold_zero_point, int64
-from schedules.bodies.buffers import declare_arguments, ramp, whole
-from schedules.bodies.epilogue import broadcast, cast, epilogue
+from schedules.bodies.buffers import allocate, declare_arguments, ramp, whole
+from schedules.bodies.epilogue import epilogue
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.bodies.toom_cook import (
     INPUT,
@@ -42,6 +41,7 @@ from schedules.bodies.toom_cook import (
     unscaled,
     weights_at_points,
 )
+from schedules.bodies.vectors import broadcast, cast
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.products.matrix_tiles import Tile, accumulate
 from schedules.cpu.tiles.conv_arguments import clear_tail, image, pack_with
@@ -113,11 +113,11 @@ class _Emitter:
 
     def _strip(self, n: Expr, first: Expr) -> None:
         size, tiling = self.strips.size, self.tiling
-        pixels = _scratch("pixels", (POINTS**2, size, tiling.channels), "int16")
+        pixels = allocate("pixels", (POINTS**2, size, tiling.channels), "int16")
         with T.serial(T.int64(size)) as t, T.serial(T.int64(tiling.channels // self.lanes)) as c:
             self._read(n, first + t, t, c, pixels)
         with T.serial(self.buffers["w"].shape[0]) as group:
-            sums = _scratch("sums", (POINTS**2, size, tiling.blocks, LANES), "int32")
+            sums = allocate("sums", (POINTS**2, size, tiling.blocks, LANES), "int32")
             self._multiply(group, pixels, sums)
             with T.serial(T.int64(size)) as t, T.serial(T.int64(tiling.blocks)) as block:
                 self._write(n, first + t, group * tiling.blocks + block, sums, (t, block))
@@ -243,7 +243,3 @@ def _guarded(conditions: list[Expr], emit: Callable[[], None]) -> None:
     with T.If(tirx.all(*conditions)), T.Then():
         emit()
     return None
-
-
-def _scratch(name: str, shape: tuple[int, ...], dtype: str) -> Any:
-    return IRBuilder.name(name, T.sblock_alloc_buffer(int64(shape), dtype, layout=None))

@@ -27,12 +27,11 @@ from typing import Any
 
 import numpy as np
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_arguments, whole
+from schedules.bodies.buffers import allocate, declare_arguments, whole
 from schedules.bodies.epilogue import epilogue
 from schedules.bodies.prim_func import axes, prim_func
 from schedules.cuda.device_math import for_cuda
@@ -118,16 +117,10 @@ def _flops(parts: Contraction) -> int:
     return 2 * LANES * LANES * prod(size for size in extents if isinstance(size, int))
 
 
-def _local(name: str, extents: Index, dtype: str, scope: str = "global") -> Any:
-    buffer = T.sblock_alloc_buffer(extents, dtype, scope=scope, layout=None)
-    IRBuilder.name(name, buffer)
-    return buffer
-
-
 def _emit_stage(spec: Conv2d | Dense, parts: Contraction, buffers: dict[str, Any]) -> Any:
     step = step_of(spec)
     extents = int64((*parts.staged, step.words))
-    stage = _local("staged", extents, step.word)
+    stage = allocate("staged", extents, step.word)
     with T.grid(*extents) as loops, T.sblock(STAGE):
         *place, i = axes("n k h w i", extents, loops)
         T.reads(*(whole(buffers[name]) for name in ("x", "z") if name in buffers))
@@ -144,7 +137,7 @@ def _emit_dot(spec: Conv2d | Dense, parts: Contraction, stage: Any, w: Any) -> A
     spatial, (blocks, *window) = int64((*parts.spatial, LANES)), parts.reduction
     reduction = int64((blocks // slices, *window, step.words))
     names, extents = ("s n f h w c", int64((slices, *spatial))) if slices > 1 else (NAMES, spatial)
-    acc = _local("acc", extents, step.acc, "shared" if slices > 1 else "local")
+    acc = allocate("acc", extents, step.acc, "shared" if slices > 1 else "local")
     with T.grid(*extents, *reduction) as loops, T.sblock(DOT):
         index = axes(names, extents, loops[: len(extents)])
         *p, c = index[-5:]
@@ -166,7 +159,7 @@ def _emit_dot(spec: Conv2d | Dense, parts: Contraction, stage: Any, w: Any) -> A
 def _emit_combine(spec: Conv2d | Dense, parts: Contraction, part: Any) -> Any:
     """Return the sums of all slices."""
     spatial, step = int64((*parts.spatial, LANES)), step_of(spec)
-    acc = _local("total", spatial, step.acc, "local")
+    acc = allocate("total", spatial, step.acc, "local")
     with T.grid(*spatial, T.int64(parts.slices)) as loops, T.sblock(COMBINE):
         p = axes(NAMES, spatial, loops[:-1])
         (s,) = axes("s", [T.int64(parts.slices)], loops[-1:], reduce=True)
@@ -182,7 +175,7 @@ def _emit_requantize(
     spec: Conv2d | Dense, parts: Contraction, acc: Any, buffers: dict[str, Any]
 ) -> Any:
     spatial = int64((*parts.spatial, LANES))
-    values = _local("values", spatial, spec.y, "local")
+    values = allocate("values", spatial, spec.y, "local")
     with T.grid(*spatial) as loops, T.sblock(REQUANTIZE):
         *p, c = axes(NAMES, spatial, loops)
         read = [buffers[name] for name in buffers if name not in ("x", "w", "y")]

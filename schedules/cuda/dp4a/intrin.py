@@ -1,4 +1,4 @@
-"""What the contraction of a GPU needs to know of an instruction: how a step adds to a sum.
+"""Instructions of the GPU's contraction kernels: how one step adds products to a sum.
 
 dp4a: ``d = c + a0 * b0 + a1 * b1 + a2 * b2 + a3 * b3`` of bytes in int32, wrapping, in place; sm_61
 and newer. ``__dp4a`` is overloaded by the sign of a: s8 x s8 is CUDA's own, u8 x s8 (PTX

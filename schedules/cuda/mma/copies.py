@@ -14,9 +14,9 @@ from tvm import tirx
 from tvm.tirx import Expr
 
 from schedules.cuda.mma.sources import Source, WSources, XSources
-from schedules.cuda.mma.statements import call, registers, run, where
 from schedules.cuda.mma.thread import Thread
 from schedules.cuda.mma.tiles import CHUNK
+from schedules.cuda.statements import call, registers, run, where
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,16 +38,16 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.arguments import int64
-from schedules.bodies.buffers import declare_arguments
+from schedules.bodies.buffers import allocate, declare_arguments
 from schedules.bodies.prim_func import prim_func
 from schedules.cuda.device.limits import DYNAMIC, STATIC_BYTES
 from schedules.cuda.device_math import for_cuda
 from schedules.cuda.mma.operands import Gemm
-from schedules.cuda.mma.statements import call, where
 from schedules.cuda.mma.sums import join, sum_slabs
 from schedules.cuda.mma.thread import Thread
 from schedules.cuda.mma.tiles import SMALLEST_TILES, WARP, MmaTiles
 from schedules.cuda.mma.write import Writer
+from schedules.cuda.statements import call, where
 from schedules.spec import Conv2d, Dense
 
 
@@ -89,8 +89,7 @@ def _shared_memory(size: int) -> Any:
     """Return the address of ``size`` bytes of shared memory; those of many a launch asks for."""
     if size <= STATIC_BYTES:
         return call(f"shared_bytes<{size}>", dtype="handle")
-    memory = T.sblock_alloc_buffer((T.int64(size),), "uint8", scope=DYNAMIC, layout=None)
-    IRBuilder.name("asked", memory)
+    memory = allocate("asked", (size,), "uint8", DYNAMIC)
     return memory.data
 
 

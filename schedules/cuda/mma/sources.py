@@ -26,10 +26,10 @@ from tvm.tirx.script import builder as T
 
 from schedules.bodies.buffers import flat
 from schedules.cuda.mma.operands import Gemm
-from schedules.cuda.mma.statements import registers
 from schedules.cuda.mma.thread import VECTOR_WORDS, Thread, stored_half
 from schedules.cuda.mma.tiles import CHUNK
 from schedules.cuda.mma.weights import BLOCK, SLAB_BYTES
+from schedules.cuda.statements import registers
 
 HALVES = BLOCK // CHUNK
 SLAB_CHUNKS = SLAB_BYTES // CHUNK

@@ -13,10 +13,10 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.cuda.mma.copies import Copies, stage
-from schedules.cuda.mma.statements import barrier, call, registers, run, unrolled, where
 from schedules.cuda.mma.thread import THREAD_CHANNELS, VECTOR_WORDS, WORD, Thread
 from schedules.cuda.mma.tiles import CHUNK, MMA_ROWS, SUMS, WARP
 from schedules.cuda.mma.weights import BLOCK, SLAB_BYTES
+from schedules.cuda.statements import barrier, call, registers, run, unrolled, where
 
 MMAS = 4  # of one slab, 16 pixels and a block
 FRAGMENT = 4  # words of x of an mma

@@ -1,4 +1,4 @@
-"""What every template of tensor cores does with its product of matrices."""
+"""Templates of tensor cores, made from the matrix product that a kernel computes."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
 
 from schedules.bodies.epilogue import epilogue
-from schedules.cuda.mma.statements import registers, unrolled, where
 from schedules.cuda.mma.thread import THREAD_CHANNELS, VECTOR_WORDS, Thread
 from schedules.cuda.mma.tiles import MMA_ROWS, SUMS
 from schedules.cuda.mma.weights import BLOCK
+from schedules.cuda.statements import registers, unrolled, where
 from schedules.spec import PER_CHANNEL, Dense
 
 MULTIPLIERS = tuple(name for name in PER_CHANNEL if name != "bias")

@@ -1,6 +1,5 @@
 """The whole benchmark on a GPU that is none: TVM's runtime for GPUs, kernels emulated here."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -13,6 +12,7 @@ from benchmarks.gpu import __main__ as bench_gpu
 from relay_int8.tuning.trial_log import read_manifest
 from tests.benchmarks.gpu.fake_clock import with_clock
 from tests.cuda.fake_gpu import FakeGpu, noted_sources
+from tests.nvidia import require_compiler
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -23,8 +23,7 @@ BUILD = "--arch sm_80 --networks mobilenet_v2 --batch 1 --image-size 32 --cut"
 def test_build_and_run(full, tmp_path):
     if not full:
         pytest.skip("needs --full")
-    if importlib.util.find_spec("nvidia") is None:
-        pytest.skip("needs NVIDIA's compilers, of the extra cuda")
+    require_compiler()
     build, result = tmp_path / "build", tmp_path / "result.json"
     with noted_sources() as sources:
         assert bench_gpu.main(["--build", str(build), *BUILD.split()]) == 0

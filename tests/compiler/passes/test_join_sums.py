@@ -11,9 +11,8 @@ from relay_int8.compiler.passes.normalize.join_sums import JoinSums
 from relay_int8.compiler.pipeline import normalize_passes
 from relay_int8.graph.dataflow import calls, operator
 from relay_int8.graph.plan import Plan
-from relay_int8.numerics.snr import snr_db
 from tests.onnx_models import assert_close, run_relax
-from tests.reference import run
+from tests.quantized_networks import oracle_snr_db
 from tests.small_networks import NetworkWriter, nn
 
 C, SKIP = 8, 12
@@ -84,11 +83,7 @@ def test_it_is_nearer_to_the_float_network(monkeypatch: pytest.MonkeyPatch):
 
     def decibels() -> tuple[float, Plan]:
         made = relay_int8.quantize(Model(module=skips(8)), data[:8]).network
-        wanted, found = (
-            np.concatenate([run(mod, each)["y"] for each in data[8:]])
-            for mod in (made.reference, made.mod)
-        )
-        return snr_db(wanted, found), made.plan
+        return oracle_snr_db(made, data[8:]), made.plan
 
     after, plan = decibels()
     assert all(layer.integer for layer in plan.layers if layer.macs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,15 +76,12 @@ class PtxModule:
 
 
 class PtxEmulator:
-    """The kernels of TVM's CUDA C, compiled by NVRTC for an architecture; see ``Emulator``.
+    """The kernels of TVM's CUDA C, compiled by NVRTC for an architecture; see ``Emulator``."""
 
-    ``edit`` may change the PTX first.
-    """
-
-    def __init__(self, source: str, architecture: str, edit: Callable[[str], str] = str) -> None:
+    def __init__(self, source: str, architecture: str) -> None:
         binary = Nvrtc().compile(source, architecture, "ptx").binary
         self._declared = emulator.kernels(source)
-        self.text = edit(binary.decode().rstrip("\0"))
+        self.text = binary.decode().rstrip("\0")
         self._module = PtxModule(self.text)
 
     def with_text(self, text: str) -> PtxEmulator:

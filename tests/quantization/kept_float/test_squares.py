@@ -8,8 +8,7 @@ import relay_int8
 from relay_int8 import QuantConfig
 from relay_int8.api.model import Model
 from relay_int8.api.quantize import Quantized
-from relay_int8.numerics.snr import snr_db
-from tests.reference import run
+from tests.quantized_networks import oracle_snr_db
 from tests.small_networks import NetworkWriter
 
 SHAPE = (1, 8, 12, 12)
@@ -60,11 +59,6 @@ def test_usual_values_are_nearer_to_the_float_network():
     usual = images(4, 1, 1)
 
     def decibels(**options: object) -> float:
-        network = quantized("power", 30, **options).network
-        wanted, found = (
-            np.concatenate([run(mod, each)["y"] for each in usual])
-            for mod in (network.reference, network.mod)
-        )
-        return snr_db(wanted, found)
+        return oracle_snr_db(quantized("power", 30, **options).network, usual)
 
     assert decibels() > decibels(require_int8=True) + 9

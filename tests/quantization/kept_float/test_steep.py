@@ -8,9 +8,8 @@ import relay_int8
 from relay_int8 import QuantConfig
 from relay_int8.api.model import Model
 from relay_int8.api.quantize import Quantized
-from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.kept_float import steep
-from tests.reference import run
+from tests.quantized_networks import oracle_snr_db
 from tests.small_networks import NetworkWriter
 
 POINTS, WIDTH = 48, 16
@@ -65,12 +64,7 @@ def test_it_is_nearer_to_the_float_network(monkeypatch: pytest.MonkeyPatch):
     unseen = images(4, 1)
 
     def decibels() -> float:
-        network = quantized(10).network
-        wanted, found = (
-            np.concatenate([run(mod, each)["y"] for each in unseen])
-            for mod in (network.reference, network.mod)
-        )
-        return snr_db(wanted, found)
+        return oracle_snr_db(quantized(10).network, unseen)
 
     after = decibels()
     monkeypatch.setattr(steep, "MOST", np.inf)

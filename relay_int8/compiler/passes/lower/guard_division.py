@@ -1,4 +1,4 @@
-"""Divide integers by any number.
+"""Give integer divisions by 0 and by -1 a defined result.
 
     Before:  y = divide(x, d)                                      x, d: int32
     After:   y = where(d == 0, 0, where(d == -1, 0 - x, divide(x, where(d in {0, -1}, 1, d))))
@@ -24,7 +24,7 @@ RESTS = ("floor_mod", "mod")
 
 @tvm.transform.module_pass(opt_level=0, name="GuardDivision")
 class GuardDivision:
-    """Divide integers by any number."""
+    """Give integer divisions by 0 and by -1 a defined result."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return ``mod`` without divisions that trap; ``mod`` itself is left alone."""

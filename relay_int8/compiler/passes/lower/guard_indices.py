@@ -1,4 +1,4 @@
-"""Keep computed indices inside of what they index.
+"""Clamp computed indices to the axis that they index.
 
     Before:  y = gather_elements(x, i)                             x: (4, 8), axis 1
     After:   y = gather_elements(x, minimum(maximum(i, 0), 7))
@@ -22,7 +22,7 @@ from relay_int8.graph.rewriting import Scope, rewrite_main
 
 @tvm.transform.module_pass(opt_level=0, name="GuardIndices")
 class GuardIndices:
-    """Keep computed indices inside of what they index."""
+    """Clamp computed indices to the axis that they index."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return ``mod`` with indices clamped; ``mod`` itself is left alone."""

@@ -1,4 +1,4 @@
-"""Let kernels of floats give integers where a quantize alone reads their floats.
+"""Fuse a quantize into the float kernel before it, where nothing else reads its result.
 
 Norms, softmax, recurrent layers, and arithmetic with two tensors.
 
@@ -32,7 +32,7 @@ from schedules.spec import Binary, Move, Normalize, Quantize, Recurrence, Rescal
 
 @tvm.transform.module_pass(opt_level=0, name="JoinQuantize")
 class JoinQuantize:
-    """Let kernels of floats give integers where a quantize alone reads their floats."""
+    """Fuse a quantize into the float kernel before it, where nothing else reads its result."""
 
     def transform_module(self, mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         """Return the module with fewer kernels; ``mod`` itself is left alone."""

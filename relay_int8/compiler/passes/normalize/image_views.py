@@ -1,4 +1,4 @@
-"""What passes share that write tensors of another rank as images: a view behind each image."""
+"""Shared by passes that rewrite tensors of another rank as images: the view behind each image."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class _Inserter:
     def __init__(self, func: relax.Function, plan: Plan, params: Mapping[str, QParams]) -> None:
         self._func = func
         self._params = {name: params[item.like] for name, item in plan.tensors.items()}
-        integer = {layer.name for layer in plan.layers if layer.integer}
+        integer = plan.integer_layers
         groups = find_groups(func, separate=plan.additions)
         self._integer = {
             var: group for group in groups if group.name in integer for var in group.members

@@ -1,4 +1,4 @@
-"""The multiplications of x86 that sum neighbouring products, as expressions on vectors.
+"""The dot-product instructions of x86, vpdpbusd and vpmaddwd, as expressions on vectors.
 
 Sources: Intel Intrinsics Guide, _mm512_dpbusd_epi32, _mm256_dpbusd_avx_epi32, _mm256_madd_epi16.
 """

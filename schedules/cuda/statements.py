@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Expr
 from tvm.tirx.script import builder as T
+
+from schedules.bodies.buffers import allocate
 
 
 def call(name: str, *arguments: Any, dtype: str = "void") -> Expr:
@@ -44,6 +45,4 @@ def where(conditions: list[Expr]) -> Iterator[None]:
 
 def registers(name: str, count: int, dtype: str) -> Any:
     """Declare registers of a thread."""
-    buffer = T.sblock_alloc_buffer((T.int64(count),), dtype, scope="local", layout=None)
-    IRBuilder.name(name, buffer)
-    return buffer
+    return allocate(name, (count,), dtype, "local")

@@ -202,11 +202,24 @@ def test_sequences_are_images_of_one_row(attributes):
 
 
 @pytest.mark.fast
-def test_corners_of_a_sequence_are_refused():
-    attributes = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_corners_of_a_sequence(mode):
+    """One row has no corners to align: channels are the rows."""
+    attributes = {"mode": mode, "coordinate_transformation_mode": "align_corners"}
     found, weights = resized(sizes=(1, 4, 9), **attributes)
+    proto = model([found], {"x": (1, 4, 5)}, {"y": None}, weights, opset=18)
+    x = np.random.default_rng(1).normal(size=(1, 4, 5)).astype("float32")
+    np.testing.assert_allclose(
+        run_relax(import_onnx(proto), x)[0], run_onnx(proto, x)[0], rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.fast
+def test_corners_of_a_single_row_are_refused():
+    attributes = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    found, weights = resized(sizes=(1, 1, 9), **attributes)
     with pytest.raises(UnsupportedOpError, match="align_corners of a sequence"):
-        import_onnx(model([found], {"x": (1, 4, 5)}, {"y": None}, weights, opset=18))
+        import_onnx(model([found], {"x": (1, 1, 5)}, {"y": None}, weights, opset=18))
 
 
 @pytest.mark.fast

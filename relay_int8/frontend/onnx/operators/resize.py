@@ -26,7 +26,8 @@ from relay_int8.frontend.resampling import (
 from relay_int8.graph.dataflow import constant, shape
 
 SEQUENCE = 3
-"""Axes of one: it is resized as an image of one row."""
+"""Axes of one: it is resized as an image of one row, or of its channels where corners are aligned,
+which one row has not."""
 VOLUME_MODES = ("nearest", "linear")
 
 POLICIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -84,9 +85,13 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     roi = _whole_roi(roi, axes, len(x_shape)) if crops else None
     if len(wanted) != SEQUENCE:
         return _resized(bb, x, roi, wanted, given)
+    n, c, length = x_shape
+    if mode == "align_corners" and c > 1:
+        rows = bb.emit(relax.op.reshape(x, (n, 1, c, length)))
+        y = bb.emit(_resized(bb, rows, roi, [n, 1, c, wanted[2]], given))
+        return relax.op.reshape(y, wanted)
     if mode in WITHOUT_SCALE:
         raise NotImplementedError(f"{mode} of a sequence; use half_pixel or asymmetric")
-    n, c, length = x_shape
     image = bb.emit(relax.op.reshape(x, (n, c, 1, length)))
     row = bb.emit(_resized(bb, image, roi, [*wanted[:2], 1, wanted[2]], given))
     return relax.op.reshape(row, wanted)

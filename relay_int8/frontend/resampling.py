@@ -32,11 +32,17 @@ def resized_by_products(
 
 
 def filtered_at(
-    emit: Emit, x: relax.Expr, places: Sequence[Array], kernel: Callable[[Array], Array]
+    emit: Emit,
+    x: relax.Expr,
+    places: Sequence[Array],
+    kernel: Callable[[Array], Array],
+    *,
+    inside: bool = False,
 ) -> relax.Expr:
     """Return ``x`` at ``places`` along its last one or two axes, 0 the first pixel's middle.
 
-    The pixels around a place have the weights of a filter; the edge goes on outside.
+    The pixels around a place have the weights of a filter. Those outside have no part if
+    ``inside``, else they are those of the edge.
     """
     sizes = shape(x)[-len(places) :]
     for axis in range(-len(places), 0):
@@ -44,9 +50,11 @@ def filtered_at(
         if np.array_equal(at, np.arange(size)):
             continue
         _refuse_many(size, len(at))
-        pixels = np.arange(-WIDEST - 1, size + WIDEST + 1)
-        inside = at.astype("float64").clip(-1, size)
-        parts = _onto_edge(kernel(np.abs(pixels - inside[:, None])), pixels, size)
+        beyond = 0 if inside else WIDEST + 1
+        pixels = np.arange(-beyond, size + beyond)
+        middles = at.astype("float64").clip(-1, size)
+        parts = _onto_edge(kernel(np.abs(pixels - middles[:, None])), pixels, size)
+        parts /= parts.sum(axis=1, keepdims=True) if inside else 1.0
         x = _product(emit, x, axis, parts.astype("float32"))
     return x
 

@@ -56,6 +56,21 @@ CASES = {
         {"x": IMAGE, "w": KERNEL, "b": f32(4), "z": f32(1, 4, 4, 4)},
         {"constants": ("w", "b"), "activation": "Relu"},
     ),
+    "convolution and hard sigmoid": (
+        "FusedConv",
+        {"x": IMAGE, "w": KERNEL},
+        {"constants": ("w",), "activation": "HardSigmoid", "activation_params": [0.3, 0.4]},
+    ),
+    "gemm and softplus": (
+        "FusedGemm",
+        {"a": f32(3, 6), "b": f32(6, 4), "c": f32(4)},
+        {"activation": "Softplus"},
+    ),
+    "gemm and softsign": (
+        "FusedGemm",
+        {"a": f32(3, 6), "b": f32(6, 4), "c": f32(4)},
+        {"activation": "Softsign"},
+    ),
     "gemm": (
         "FusedGemm",
         {"x": f32(2, 8), "w": f32(5, 8), "b": f32(5)},
@@ -188,7 +203,7 @@ def test_a_product_with_integers_is_that_of_a_float_network(zero):
         ("Attention", {"x": X, "w": W, "b": BIAS}, {"do_rotary": 1}, "do_rotary"),
         ("Attention", {"x": X, "w": W, "b": BIAS, "m": KEPT[:, :, None]}, {}, r"a mask of \["),
         ("MultiHeadAttention", {"q": X}, {}, "keys or values are missing"),
-        ("FusedConv", {"x": IMAGE, "w": KERNEL}, {"activation": "Softsign"}, "Softsign"),
+        ("FusedConv", {"x": IMAGE, "w": KERNEL}, {"activation": "Mish"}, "Mish"),
     ],
 )
 def test_what_is_not_read_is_refused(op, arrays, attributes, reason):

@@ -108,15 +108,15 @@ def test_an_old_resize_of_two_kinds_is_refused():
         (dict(mode="quartic", scales=(1, 1, 1.5, 1)), "mode quartic; nearest, linear and cubic"),
         (dict(scales=(1, 1, 1.5, 1), nearest_mode="up"), "nearest_mode up; round_prefer_floor"),
         (dict(mode="nearest", sizes=(1, 4, 2, 2), antialias=1), "antialias of mode nearest"),
-        (dict(mode="cubic", sizes=(1, 4, 2, 2), exclude_outside=1), "exclude_outside is not read"),
+        (dict(mode="linear", sizes=(1, 4, 2, 2), exclude_outside=1), "of cubic filters alone"),
         (dict(mode="linear", sizes=(2, 4, 5, 6)), "batch or channels too"),
         (
             dict(mode="linear", sizes=(1, 4, 1, 6), coordinate_transformation_mode="align_corners"),
             "corners of a single pixel",
         ),
         (
-            dict(mode="linear", sizes=(1, 4, 9, 9), keep_aspect_ratio_policy="not_larger"),
-            "keeps the aspect ratio",
+            dict(mode="linear", sizes=(1, 4, 9, 9), keep_aspect_ratio_policy="larger"),
+            "keep_aspect_ratio_policy larger; not_larger, not_smaller and stretch are read",
         ),
     ],
 )
@@ -202,11 +202,51 @@ def test_sequences_are_images_of_one_row(attributes):
 
 
 @pytest.mark.fast
-def test_corners_of_a_sequence_are_refused():
-    attributes = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_corners_of_a_sequence(mode):
+    """One row has no corners to align: channels are the rows."""
+    attributes = {"mode": mode, "coordinate_transformation_mode": "align_corners"}
     found, weights = resized(sizes=(1, 4, 9), **attributes)
+    proto = model([found], {"x": (1, 4, 5)}, {"y": None}, weights, opset=18)
+    x = np.random.default_rng(1).normal(size=(1, 4, 5)).astype("float32")
+    np.testing.assert_allclose(
+        run_relax(import_onnx(proto), x)[0], run_onnx(proto, x)[0], rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.fast
+def test_corners_of_a_single_row_are_refused():
+    attributes = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    found, weights = resized(sizes=(1, 1, 9), **attributes)
     with pytest.raises(UnsupportedOpError, match="align_corners of a sequence"):
-        import_onnx(model([found], {"x": (1, 4, 5)}, {"y": None}, weights, opset=18))
+        import_onnx(model([found], {"x": (1, 1, 5)}, {"y": None}, weights, opset=18))
+
+
+@pytest.mark.fast
+def test_pixels_outside_have_no_part_in_cubic_filters():
+    cases = [
+        dict(
+            output=f"{places}/{i}", mode="cubic", coordinate_transformation_mode=places,
+            exclude_outside=1, cubic_coeff_a=-0.5, **size,
+        )
+        for places in ("half_pixel", "asymmetric")
+        for i, size in enumerate([{"sizes": (1, 4, 3, 20)}, {"scales": (1, 1, 1.7, 0.6)}])
+    ]  # fmt: skip
+    assert_equal_to_onnx_runtime(cases, opset=18)
+
+
+@pytest.mark.fast
+def test_keeps_the_aspect_ratio():
+    cases = [
+        dict(
+            output=f"{mode}/{policy}/{i}", mode=mode, axes=[2, 3], sizes=sizes,
+            keep_aspect_ratio_policy=policy,
+        )
+        for mode in ("nearest", "linear", "cubic")
+        for policy in ("not_larger", "not_smaller")
+        for i, sizes in enumerate([(9, 20), (10, 4)])
+    ]  # fmt: skip
+    assert_equal_to_onnx_runtime(cases, opset=18)
 
 
 @pytest.mark.parametrize("sizes", [(1, 4, 2, 4), (1, 4, 5, 3), (1, 4, 9, 1), (1, 4, 5, 6)])

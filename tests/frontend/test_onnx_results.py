@@ -106,3 +106,24 @@ def test_places_of_what_a_constant_holds_are_known():
     proto = model(nodes, {"x": (4, 4)}, {"y": None}, {"ones": np.ones((4, 4), "float32")})
     x = RNG.normal(size=(4, 4)).astype("float32")
     np.testing.assert_array_equal(run_relax(import_onnx(proto), x)[0], x[np.triu_indices(4)])
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("opset", [10, 16])
+@pytest.mark.parametrize("samples", [0, 2])
+def test_pixels_of_scaled_boxes(opset: int, samples: int):
+    """Boxes are moved by half a pixel of the feature map, not of the image that they are of."""
+    boxes = np.array([[0, 0, 6, 6], [1.5, 2, 13, 17], [9, 3, 9, 3]], "float32")
+    proto = model(
+        [
+            node(
+                "RoiAlign", ["x", "boxes", "images"], ["y"], output_height=3, output_width=2,
+                sampling_ratio=samples, spatial_scale=0.25,
+            )
+        ],
+        {"x": X.shape, "boxes": boxes.shape},
+        {"y": None},
+        {"images": np.zeros(3, "int64")},
+        opset=opset,
+    )  # fmt: skip
+    assert_close(run_relax(import_onnx(proto), X, boxes), run_onnx(proto, X, boxes))

@@ -14,6 +14,7 @@ from relay_int8.file_names import is_model
 from relay_int8.frontend.torch import import_torch
 from relay_int8.frontend.torch.converters import CONVERTERS
 from relay_int8.frontend.torch.file import read_archive
+from relay_int8.frontend.torch.program import _node
 from relay_int8.frontend.torch.refused import DECOMPOSABLE
 from relay_int8.graph.dataflow import calls, results, shape
 from relay_int8.notices import Notice
@@ -280,6 +281,19 @@ def test_a_state_that_the_network_leaves_is_not_kept(tmp_path):
         with pytest.warns(Notice, match=f"changes {name} as it runs, which is not kept"):
             mod = import_torch(changed(write(file, whole), MODEL, change), batch=1)
         assert [shape(var) for var in results(mod["main"])] == names
+
+
+def test_complex_numbers_among_arguments():
+    entry = {
+        "target": "torch.ops.aten.mul.Tensor",
+        "name": "turned",
+        "inputs": [
+            {"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},
+            {"name": "other", "arg": {"as_complex": {"real": 0.0, "imag": 1.0}}, "kind": 1},
+        ],
+        "outputs": [{"as_tensor": {"name": "turned"}}],
+    }
+    assert _node(entry).arguments["other"] == 1j
 
 
 def test_a_tensor_that_is_returned_again_has_a_name_of_its_own(tmp_path):

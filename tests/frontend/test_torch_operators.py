@@ -219,6 +219,16 @@ def test_one_pixel_with_aligned_corners():
     np.testing.assert_array_equal(run_relax(mod, x)[0], x[:, :, :1, :1])
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize("count", [3, 13])
+def test_a_sequence_with_aligned_corners(count):
+    x = RNG.normal(size=(2, 3, 7)).astype("float32")
+    given = {"output_size": [count], "align_corners": True}
+    at = np.linspace(0, 6, count)
+    wanted = np.apply_along_axis(lambda row: np.interp(at, np.arange(7), row), 2, x)
+    assert_close(run_relax(converted("upsample_linear1d", x.shape, **given), x), [wanted])
+
+
 @pytest.mark.parametrize("written", ["factors", "sizes too"])
 @pytest.mark.parametrize(
     "op", ["upsample_nearest2d", "_upsample_nearest_exact2d", "upsample_bilinear2d"]

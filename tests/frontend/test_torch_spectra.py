@@ -78,6 +78,8 @@ def parts(values: np.ndarray) -> list[np.ndarray]:
         ),
         ("abs", {"self": "z"}, np.abs(Z)),
         ("add", {"self": "z", "other": "x"}, Z + X),
+        ("add", {"self": "x", "other": "z"}, X + Z),
+        ("add", {"self": "x", "other": 2 - 1j}, X + (2 - 1j)),
         ("angle", {"self": "z"}, np.angle(Z)),
         ("cat", {"tensors": ["z", "z"], "dim": 1}, np.concatenate([Z, Z], 1)),
         ("conj", {"self": "z"}, Z.conj()),
@@ -86,8 +88,15 @@ def parts(values: np.ndarray) -> list[np.ndarray]:
         ("exp", {"self": "z"}, np.exp(Z)),
         ("mul", {"self": "z", "other": "z"}, Z * Z),
         ("mul", {"self": "z", "other": 2.0}, Z * 2),
+        ("mul", {"self": "x", "other": 2 - 1j}, X * (2 - 1j)),
+        ("mul", {"self": "z", "other": 1j}, Z * 1j),
+        ("pow", {"self": "z", "exponent": 2}, Z**2),
         ("polar", {"abs": "x", "angle": "x"}, X * np.exp(1j * X)),
+        ("reciprocal", {"self": "z"}, 1 / Z),
+        ("square", {"self": "z"}, Z**2),
         ("sub", {"self": "z", "other": "x"}, Z - X),
+        ("sub", {"self": "x", "other": 1j}, X - 1j),
+        ("triu", {"self": "z"}, np.triu(Z)),
         ("transpose", {"self": "z", "dim0": 1, "dim1": 2}, Z.swapaxes(1, 2)),
         ("view_as_real", {"self": "z"}, np.stack([X, Y], -1)),
     ],
@@ -157,6 +166,11 @@ def test_results_of_complex_numbers_are_refused():
     program = spectra((node("fft_rfft", "z", self=Ref("x")),), ("z",))
     with pytest.raises(FrontendError, match="view_as_real"):
         TorchImporter(program, None, {}).run()
+
+
+def test_other_powers_of_complex_numbers_are_refused():
+    with pytest.raises(NotImplementedError, match="other than squares"):
+        computed("pow", {"self": "z", "exponent": 3})
 
 
 def test_functions_without_a_rule_for_complex_numbers_are_refused():

@@ -24,7 +24,8 @@ LINEAR = {
     *("alias", "clone", "contiguous", "cumsum", "detach", "diagonal", "dropout", "gather"),
     *("fft_fftshift", "fft_ifftshift"),
     *("index", "index_put", "index_select", "lift_fresh_copy", "mean", "neg", "roll"),
-    *("select_scatter", "slice_scatter", "sum", "unfold"),
+    *("select_scatter", "slice_scatter", "sum", "tril", "triu"),
+    "unfold",
 }
 """Operators of aten that do the same to the real and the imaginary parts."""
 FLOAT = next(number for number, name in DTYPES.items() if name == "float32")
@@ -34,6 +35,7 @@ BILINEAR = {"bmm", "einsum", "matmul", "mm", "mul"}
 
 def convert(step: TorchStep) -> Result:
     """Return what a node computes, whether its operands are of real or of complex numbers."""
+    step = _with_constants(step)
     is_complex = step.arguments.get("dtype") in COMPLEX or _complex_operands(step.arguments)
     if not is_complex and step.operator in CONVERTERS:
         return CONVERTERS[step.operator](step)
@@ -49,6 +51,16 @@ def convert(step: TorchStep) -> Result:
             raise NotImplementedError("complex numbers with a border that is not zero")
         return _joined(*(_part(step, key) for key in ("real", "imaginary")))
     raise NotImplementedError("its operands are of complex numbers")
+
+
+def _with_constants(step: TorchStep) -> TorchStep:
+    """Return a node whose complex numbers, as in ``1j * x``, are tensors without axes."""
+    numbers = {
+        name: ComplexTensor(relax.const(given.real, "float32"), relax.const(given.imag, "float32"))
+        for name, given in step.arguments.items()
+        if isinstance(given, complex)
+    }
+    return dataclasses.replace(step, arguments={**step.arguments, **numbers}) if numbers else step
 
 
 def _complex_operands(given: Any) -> list[ComplexTensor]:
@@ -112,11 +124,12 @@ def _bilinear(step: TorchStep) -> Result:
 def _sum(step: TorchStep) -> Result:
     """Add or subtract; a real operand has no imaginary parts."""
     a, b = (step.arguments[name] for name in ("self", "other"))
-    if isinstance(a, ComplexTensor) and isinstance(b, ComplexTensor):
-        return _joined(_part(step, "real"), _part(step, "imaginary"))
+    if isinstance(b, ComplexTensor):
+        both = dataclasses.replace(
+            step, arguments={**step.arguments, "self": complex_operand(step)}
+        )
+        return _joined(_part(both, "real"), _part(both, "imaginary"))
     real = step.emit("real", _part(step, "real"))
-    if not isinstance(a, ComplexTensor):
-        raise NotImplementedError("complex numbers as the second operand of a real one")
     return ComplexTensor(real, relax.op.broadcast_to(a.imaginary, shape(real)))
 
 
@@ -125,15 +138,24 @@ def _quotient(step: TorchStep) -> Result:
     b = step.arguments["other"]
     if not isinstance(b, ComplexTensor):
         return _joined(_part(step, "real"), _part(step, "imaginary"))
-    power = _power(step, b)
-    parts = (
-        step.emit("real", relax.op.divide(b.real, power)),
-        step.emit(
-            "imaginary",
-            relax.op.negative(step.emit("quotient", relax.op.divide(b.imaginary, power))),
-        ),
-    )
+    inverse = _reciprocal(dataclasses.replace(step, arguments={"self": b}))
+    assert isinstance(inverse, ComplexTensor)
+    parts = (step.emit("real", inverse.real), step.emit("imaginary", inverse.imaginary))
     arguments = {**step.arguments, "other": ComplexTensor(*parts)}
+    return _bilinear(dataclasses.replace(step, arguments=arguments, operator="aten.mul"))
+
+
+def _reciprocal(step: TorchStep) -> Result:
+    z = complex_operand(step)
+    power = _power(step, z)
+    quotient = step.emit("quotient", relax.op.divide(z.imaginary, power))
+    return ComplexTensor(relax.op.divide(z.real, power), relax.op.negative(quotient))
+
+
+def _square(step: TorchStep) -> Result:
+    if step.arguments.get("exponent", 2) != 2:
+        raise NotImplementedError("powers of complex numbers other than squares")
+    arguments = {"self": step.arguments["self"], "other": step.arguments["self"]}
     return _bilinear(dataclasses.replace(step, arguments=arguments, operator="aten.mul"))
 
 
@@ -250,9 +272,12 @@ OPERATORS: dict[str, Converter] = TRANSFORMS | {
     "imag": lambda step: complex_operand(step).imaginary,
     "istft": CONVERTERS["aten.istft"],
     "polar": _polar,
+    "pow": _square,
     "real": lambda step: complex_operand(step).real,
+    "reciprocal": _reciprocal,
     "resolve_conj": _same,
     "resolve_neg": _same,
+    "square": _square,
     "sub": _sum,
     "tanh": _tanh,
     "to": _same,

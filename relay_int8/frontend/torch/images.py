@@ -30,8 +30,9 @@ PILLOW_CUBIC = -0.5
 def _resize(method: str, rank: int, *, exact: bool = False) -> Converter:
     """Resize to ``output_size``, or by ``scale_factors``: torch writes one or the other.
 
-    A sequence is resized as an image of one row. The nearest pixel is the one that a place is
-    rounded down to, or, if ``exact``, that whose middle is the nearest.
+    A sequence is resized as an image of one row, or of its channels where corners are aligned.
+    The nearest pixel is the one that a place is rounded down to, or, if ``exact``, that whose
+    middle is the nearest.
     """
     names = ["scales"] if rank == 1 else ["scales_d", "scales_h", "scales_w"][-rank:]
 
@@ -49,9 +50,9 @@ def _resize(method: str, rank: int, *, exact: bool = False) -> Converter:
             return _at_places(step, method, target, factors, middles=exact)
         if corners and set(target) == {1}:
             return first_pixel(step.x)
-        if corners and (rank == 1 or 1 in target):
+        if corners and 1 in (*target, shape(step.x)[1] if rank == 1 else 0):
             raise NotImplementedError(
-                "it aligns the corners of a sequence, or of one pixel: use align_corners=False"
+                "it aligns the corners of one pixel or channel: use align_corners=False"
             )
         whole = all(wanted % size == 0 for size, wanted in zip(sizes, target, strict=True))
         if method != "nearest_neighbor":
@@ -64,15 +65,18 @@ def _resize(method: str, rank: int, *, exact: bool = False) -> Converter:
         else:
             where = {"coordinate_transformation_mode": "asymmetric", "rounding_method": "floor"}
         x, rows = step.x, [1] * (2 - rank)
+        if rows and corners:  # one row has no corners, those of all channels do
+            rows = [shape(x)[1]]
         if rows:
-            x = step.emit("image", relax.op.reshape(x, (*shape(x)[:2], *rows, *sizes)))
+            image = (shape(x)[0], shape(x)[1] // rows[0], *rows, *sizes)
+            x = step.emit("image", relax.op.reshape(x, image))
         size = (*rows, *target)
         if rank > 2:
             return relax.op.image.resize3d(x, size, layout="NCDHW", method=method, **where)
         y = relax.op.image.resize2d(x, size, layout="NCHW", method=method, **where)
         if not rows:
             return y
-        return relax.op.reshape(step.emit("resize", y), (*shape(x)[:2], *target))
+        return relax.op.reshape(step.emit("resize", y), (*shape(step.x)[:2], *target))
 
     return _convert
 

@@ -49,7 +49,7 @@ class Ref:
     name: str
 
 
-Argument = Any  # None, bool, int, float, str, Ref, or a list of these
+Argument = Any  # None, bool, int, float, complex, str, Ref, or a list of these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,6 +323,8 @@ def _argument(tagged: dict[str, Any]) -> Argument:
         return value
     if kind == "as_float" and (type(value) is int or value in ("Infinity", "-Infinity", "NaN")):
         return float(value)
+    if kind == "as_complex":
+        return complex(*(float(value[part]) for part in ("real", "imag")))
     if kind == "as_none" or kind in IGNORED:
         return None
     raise ValueError(f"an argument is {str(tagged)[:100]}")

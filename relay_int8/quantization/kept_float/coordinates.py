@@ -37,7 +37,7 @@ def coordinate_reasons(groups: Sequence[Group]) -> dict[str, str]:
     reasons = {}
     for group in reversed(groups):
         if group.kind == SAMPLED:
-            positions.add(group.inputs[1])
+            positions.update(var for var in group.inputs if var.same_as(group.root.args[1]))
         elif _is_index(group):
             positions.update(group.inputs)
         elif group.output not in positions:

@@ -43,6 +43,20 @@ def test_other_types_keep_the_library():
     assert "T.exp(" in WriteSeries()(mod).script()
 
 
+def test_int64_of_floats_keeps_the_library():
+    """Relative positions of LayoutLMv3, whose logarithms say which bucket they are in."""
+
+    def bucket(x: relax.Expr) -> relax.Expr:
+        shares = relax.op.divide(x, relax.const(4.0, "float32"))
+        number = relax.op.multiply(relax.op.log(shares), relax.const(1.5, "float32"))
+        return relax.op.add(relax.op.astype(number, "int64"), relax.const(4, "int64"))
+
+    x = np.abs(X) + np.float32(0.01)
+    machine = virtual_machine(compile_module(network(bucket, X.shape), named_target("x86")))
+    found = machine["main"](tvm.runtime.tensor(x)).numpy()
+    np.testing.assert_array_equal(found, 4 + np.trunc(np.log(x / 4) * np.float32(1.5)))
+
+
 @pytest.mark.parametrize(
     "target",
     [

@@ -73,6 +73,25 @@ def test_so_do_layers_that_give_matrices():
 
 
 @fast
+def test_a_constant_image_or_grid():
+    """Queries of a decoder's first layer are constants, and so may be where they look."""
+    rng = np.random.default_rng(0)
+
+    def of_constant(net, places):
+        grid = net.emit("grid", relax.op.reshape(places, (1, 2, 6, 6)))
+        image = net.constant(1, 3, 5, 5)
+        return net.emit("sampled", relax.op.image.grid_sample(image, grid))
+
+    def at_constants(net, places):
+        image = net.emit("rows", relax.op.reshape(places, (1, 2, 6, 6)))
+        grid = relax.const(rng.uniform(-1, 1, (1, 2, 4, 4)).astype("float32"))
+        return net.emit("sampled", relax.op.image.grid_sample(image, grid))
+
+    assert kept(transformer(of_constant)) == {"head", "places/product"}
+    assert kept(transformer(at_constants)) == set()
+
+
+@fast
 def test_layers_of_many_products_are_integers():
     assert kept(transformer(sampled, hidden=MOST + 1)) == {"places/product"}
 

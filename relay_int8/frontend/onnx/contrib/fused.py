@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 from tvm import relax
+from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.onnx.operators.converters import CONVERTERS, Converter
 from relay_int8.frontend.onnx.operators.normalization import EPSILON, rms_norm
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 Attributes = dict[str, Any]
+Activation = Callable[[relax.Expr, list[float]], relax.Expr]
 EPSILON_OF_EMBEDDINGS = 1e-12  # ONNX Runtime's; of all other norms it is the standard's
 QUICK = 1.702
 """Factor of x in the logistic function of quick GELU, where a node does not say."""
@@ -127,12 +129,27 @@ def _leaky(y: relax.Expr, parameters: list[float]) -> relax.Expr:
     return relax.op.nn.leakyrelu(y, *(parameters or [0.01]))
 
 
-ACTIVATIONS: dict[str, Callable[[relax.Expr, list[float]], relax.Expr]] = {
+def _standard(name: str, *parameters: str) -> Activation:
+    """Return a standard operator; ``parameters`` are its attributes in their order."""
+
+    def _activate(y: relax.Expr, given: list[float]) -> relax.Expr:
+        operator = getattr(onnx_frontend, name)
+        return operator._impl_v1(None, [y], dict(zip(parameters, given, strict=False)), [{}, {}])
+
+    return _activate
+
+
+ACTIVATIONS: dict[str, Activation] = {
     "": lambda y, _: y,
     "Clip": _clipped,
+    "Elu": _standard("Elu", "alpha"),
+    "HardSigmoid": _standard("HardSigmoid", "alpha", "beta"),
     "LeakyRelu": _leaky,
     "Relu": lambda y, _: relax.op.nn.relu(y),
+    "Selu": _standard("Selu", "alpha", "gamma"),
     "Sigmoid": lambda y, _: relax.op.sigmoid(y),
+    "Softplus": _standard("Softplus"),
+    "Softsign": _standard("Softsign"),
     "Tanh": lambda y, _: relax.op.tanh(y),
 }
 """Name in an attribute -> what it does to a sum, by its parameters."""

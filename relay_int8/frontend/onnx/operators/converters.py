@@ -215,13 +215,39 @@ def _space_to_depth(
 
 
 def _roi_align(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Average interpolated samples of each part of each box; half_pixel moves scaled boxes."""
     if attributes.get("mode", b"avg") != b"avg":
         raise NotImplementedError(
             "it takes the maximum of weighted pixels, TVM that of interpolated values; use avg"
         )
-    version = 16 if attributes["tvm_custom"]["opset"] >= FIRST_OF_HALF_PIXELS else 10
-    convert = getattr(onnx_frontend.RoiAlign, f"_impl_v{version}")
-    return convert(bb, inputs, attributes, [{}, {}])
+    x, boxes, images = inputs
+    scale = float(attributes.get("spatial_scale", 1.0))
+    is_new = attributes["tvm_custom"]["opset"] >= FIRST_OF_HALF_PIXELS
+    default = b"half_pixel" if is_new else b"output_half_pixel"
+    places = attributes.get("coordinate_transformation_mode", default)
+    if places not in (b"half_pixel", b"output_half_pixel"):
+        raise NotImplementedError(f"coordinate_transformation_mode {places.decode()}")
+    aligned = places == b"half_pixel"
+    if aligned:  # TVM's operator scales after that
+        boxes = bb.emit(relax.op.subtract(boxes, relax.const(0.5 / scale, dtype(boxes))))
+    column = bb.emit(relax.op.expand_dims(bb.emit(relax.op.astype(images, dtype(boxes))), 1))
+    rows = bb.emit(relax.op.concat([column, boxes], 1))
+    size = tuple(int(attributes.get(name, 1)) for name in ("output_height", "output_width"))
+    samples = int(attributes.get("sampling_ratio", 0))
+    y = relax.op.vision.roi_align(x, rows, size, scale, samples, aligned)
+    if samples or not aligned:
+        return y
+    corners = bb.emit(relax.op.split(boxes, 2, 1))
+    extents = bb.emit(relax.op.subtract(corners[1], corners[0]))
+    return _zero_without_samples(bb, bb.emit(y), extents)
+
+
+def _zero_without_samples(bb: relax.BlockBuilder, y: relax.Expr, extents: relax.Expr) -> relax.Expr:
+    """Return zeros for boxes without an extent; TVM's sum of no samples is never written."""
+    least = bb.emit(relax.op.min(extents, [1]))
+    kept = bb.emit(relax.op.greater(least, relax.const(0.0, dtype(extents))))
+    along = bb.emit(relax.op.reshape(kept, (-1, 1, 1, 1)))
+    return relax.op.where(along, y, relax.const(0.0, dtype(y)))
 
 
 def _global_max_pool(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:

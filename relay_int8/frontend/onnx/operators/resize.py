@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.onnx.operators.operands import known_array
 from relay_int8.frontend.onnx.operators.resize_places import (
     OLD_NEAREST,
     VOLUME,
@@ -24,8 +26,15 @@ from relay_int8.frontend.resampling import (
 from relay_int8.graph.dataflow import constant, shape
 
 SEQUENCE = 3
-"""Axes of one: it is resized as an image of one row."""
+"""Axes of one: it is resized as an image of one row, or of its channels where corners are aligned,
+which one row has not."""
 VOLUME_MODES = ("nearest", "linear")
+
+POLICIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "not_larger": np.min,
+    "not_smaller": np.max,
+}
+"""How the aspect ratio is kept -> which of the axes' scales all of them get."""
 
 MIDDLES = (b"half_pixel", b"pytorch_half_pixel")
 
@@ -40,16 +49,17 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     given = dict(attributes)
     x, roi, scales, sizes = (*inputs, None, None, None)[:4]
     antialias = bool(given.pop("antialias", 0))
-    if given.get("exclude_outside", 0) and not antialias:
-        raise NotImplementedError("exclude_outside is not read")
-    if given.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
-        raise NotImplementedError("it keeps the aspect ratio; write the sizes themselves")
+    if given.get("exclude_outside", 0) and given.get("mode") != b"cubic" and not antialias:
+        raise NotImplementedError("exclude_outside is of cubic filters alone")
     x_shape = shape(x)
     if len(x_shape) not in (SEQUENCE, SEQUENCE + 1, VOLUME):
         raise NotImplementedError(
             f"it resizes {list(x_shape)}; only sequences, images and volumes are read"
         )
     axes = [int(axis) % len(x_shape) for axis in given.pop("axes", range(len(x_shape)))]
+    policy = given.pop("keep_aspect_ratio_policy", b"stretch").decode()
+    if policy != "stretch" and sizes is not None:
+        scales, sizes = _proportional(x_shape, axes, sizes, policy)
     wanted = _sizes(x_shape, axes, scales, sizes)
     mode = given.get("coordinate_transformation_mode", b"half_pixel").decode()
     crops = mode == "tf_crop_and_resize"  # other modes ignore a region of interest
@@ -75,9 +85,13 @@ def resize(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
     roi = _whole_roi(roi, axes, len(x_shape)) if crops else None
     if len(wanted) != SEQUENCE:
         return _resized(bb, x, roi, wanted, given)
+    n, c, length = x_shape
+    if mode == "align_corners" and c > 1:
+        rows = bb.emit(relax.op.reshape(x, (n, 1, c, length)))
+        y = bb.emit(_resized(bb, rows, roi, [n, 1, c, wanted[2]], given))
+        return relax.op.reshape(y, wanted)
     if mode in WITHOUT_SCALE:
         raise NotImplementedError(f"{mode} of a sequence; use half_pixel or asymmetric")
-    n, c, length = x_shape
     image = bb.emit(relax.op.reshape(x, (n, c, 1, length)))
     row = bb.emit(_resized(bb, image, roi, [*wanted[:2], 1, wanted[2]], given))
     return relax.op.reshape(row, wanted)
@@ -180,6 +194,21 @@ def _whole_roi(roi: Any, axes: list[int], rank: int) -> Any:
     region = np.array([[0.0] * rank, [1.0] * rank], "float32")
     region[:, axes] = given.reshape(2, -1)
     return relax.const(region.reshape(-1))
+
+
+def _proportional(
+    x_shape: tuple[int, ...], axes: list[int], sizes: Any, policy: str
+) -> tuple[relax.Constant, relax.Constant]:
+    """Return one scale for all axes, by which none or only one is larger than wanted; and sizes."""
+    extents = np.array([x_shape[axis] for axis in axes])
+    ratios = known_array(sizes, "its sizes are") / extents.astype("float32")
+    if policy not in POLICIES:
+        raise NotImplementedError(
+            f"keep_aspect_ratio_policy {policy}; {', '.join(POLICIES)} and stretch are read"
+        )
+    scale = POLICIES[policy](ratios).astype("float32")
+    rounded = np.floor(extents * scale + np.float32(0.5)).astype("int64")
+    return relax.const(np.full(len(axes), scale)), relax.const(rounded)
 
 
 def _sizes(x_shape: tuple[int, ...], axes: list[int], scales: Any, sizes: Any) -> list[int]:

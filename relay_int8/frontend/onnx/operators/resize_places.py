@@ -60,7 +60,8 @@ def resize_by_scales(
         if filter_name not in FILTERS:
             raise NotImplementedError(f"mode {filter_name}; nearest, linear and cubic are read")
         kernel = partial(FILTERS[filter_name], sharpness=float(given.get("cubic_coeff_a", -0.75)))
-        return filtered_at(lambda _, y: bb.emit(y), x, places, kernel)
+        inside = bool(given.get("exclude_outside", 0))
+        return filtered_at(lambda _, y: bb.emit(y), x, places, kernel, inside=inside)
     nearest = given.get("nearest_mode", b"round_prefer_floor").decode()
     if nearest not in (*NEAREST, OLD_NEAREST):
         raise NotImplementedError(f"nearest_mode {nearest}; {', '.join(NEAREST)} are read")

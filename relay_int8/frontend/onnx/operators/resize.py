@@ -26,8 +26,8 @@ from relay_int8.frontend.resampling import (
 from relay_int8.graph.dataflow import constant, shape
 
 SEQUENCE = 3
-"""Axes of one: it is resized as an image of one row, or of its channels where corners are aligned,
-which one row has not."""
+"""Axes of one: it is resized as an image of one row. A row has no corners to align: where they are
+aligned, its channels are the rows."""
 VOLUME_MODES = ("nearest", "linear")
 
 POLICIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -1,4 +1,4 @@
-"""Networks of operators drawn at random: any order of what convolutional networks are made of."""
+"""Networks of operators drawn at random: any order of what networks for images are made of."""
 
 from __future__ import annotations
 
@@ -42,6 +42,16 @@ class _Drawn:
             self.concat,
             self.gate,
             self.part,
+            self.grouped,
+            self.strided,
+            self.norm,
+            self.tokens,
+            self.attention,
+            self.crop,
+            self.blocks,
+            self.affine,
+            self.product,
+            self.spread,
         )
         kind = kinds[int(self.rng.integers(len(kinds)))]
         self.count += 1
@@ -107,6 +117,107 @@ class _Drawn:
 
     def part(self, name: str, x: relax.Var) -> relax.Expr:
         return op.strided_slice(x, [1], [0], [shape(x)[1] // 2 // 2 * 2 or 2])
+
+    def grouped(self, name: str, x: relax.Var) -> relax.Expr:
+        channels = shape(x)[1]
+        return self.net.conv(f"{name}/y", x, channels, 3, padding=1, groups=channels // 2)
+
+    def strided(self, name: str, x: relax.Var) -> relax.Expr:
+        """Write a window of any size with any padding."""
+        if min(shape(x)[2:]) < 5:
+            return nn.relu(x)
+        size, stride = (int(self.rng.choice(sizes)) for sizes in ([1, 2, 3, 5], [1, 2]))
+        padding = tuple(int(pixels) for pixels in self.rng.integers(0, 3, 4))
+        return self.net.conv(f"{name}/y", x, 10, size, strides=stride, padding=padding)
+
+    def norm(self, name: str, x: relax.Var) -> relax.Expr:
+        channels = shape(x)[1]
+        gamma, beta = self.net.constant(channels), self.net.constant(channels)
+        if self.rng.random() < 0.5:
+            return nn.group_norm(x, gamma, beta, num_groups=2, channel_axis=1, axes=[2, 3])
+        last = self.net.emit(f"{name}/last", op.permute_dims(x, (0, 2, 3, 1)))
+        y = self.net.emit(f"{name}/y", nn.layer_norm(last, gamma, beta, axes=[-1]))
+        return op.permute_dims(y, (0, 3, 1, 2))
+
+    def tokens(self, name: str, x: relax.Var) -> relax.Expr:
+        """Write the two dense layers of a transformer's block."""
+        tokens = self._as_tokens(name, x)
+        wide = self.net.emit(f"{name}/gelu", nn.gelu(self._dense(f"{name}/wide", tokens, 12)))
+        return self._as_image(name, self._dense(f"{name}/narrow", wide, 8), x)
+
+    def attention(self, name: str, x: relax.Var) -> relax.Expr:
+        """Write attention of two heads, with the tokens themselves added or not."""
+        tokens, channels = self._as_tokens(name, x), shape(x)[1]
+        heads = (1, shape(tokens)[1], 2, channels // 2)
+        q, k, v = (
+            self.net.emit(
+                f"{name}/{part}/heads",
+                op.permute_dims(
+                    self.net.emit(
+                        f"{name}/{part}/cut",
+                        op.reshape(self._dense(f"{name}/{part}", tokens, channels), heads),
+                    ),
+                    (0, 2, *order),
+                ),
+            )
+            for part, order in (("q", (1, 3)), ("k", (3, 1)), ("v", (1, 3)))
+        )
+        scores = self.net.emit(f"{name}/scores", op.matmul(q, k))
+        factor = relax.const(np.float32(heads[-1] ** -0.5))
+        scaled = self.net.emit(f"{name}/scaled", op.multiply(scores, factor))
+        shares = self.net.emit(f"{name}/shares", nn.softmax(scaled, axis=-1))
+        y = self.net.emit(f"{name}/y", op.matmul(shares, v))
+        turned = self.net.emit(f"{name}/turned", op.permute_dims(y, (0, 2, 1, 3)))
+        joined = self.net.emit(f"{name}/joined", op.reshape(turned, shape(tokens)))
+        out = self._dense(f"{name}/out", joined, channels)
+        if self.rng.random() < 0.5:
+            out = self.net.emit(f"{name}/added", op.add(out, tokens))
+        return self._as_image(name, out, x)
+
+    def crop(self, name: str, x: relax.Var) -> relax.Expr:
+        return op.strided_slice(x, [2], [min(1, shape(x)[2] - 1)], [shape(x)[2]])
+
+    def blocks(self, name: str, x: relax.Var) -> relax.Expr:
+        """Write squares of pixels as channels."""
+        n, c, h, w = shape(x)
+        if h % 2 or w % 2 or c > 16:
+            return nn.relu(x)
+        cut = self.net.emit(f"{name}/cut", op.reshape(x, (n, c, h // 2, 2, w // 2, 2)))
+        turned = self.net.emit(f"{name}/turned", op.permute_dims(cut, (0, 3, 5, 1, 2, 4)))
+        return op.reshape(turned, (n, 4 * c, h // 2, w // 2))
+
+    def affine(self, name: str, x: relax.Var) -> relax.Expr:
+        channels = (1, shape(x)[1], 1, 1)
+        scaled = self.net.emit(f"{name}/scaled", op.multiply(x, self.net.constant(*channels)))
+        return op.subtract(scaled, self.net.constant(*channels))
+
+    def product(self, name: str, x: relax.Var) -> relax.Expr:
+        """Write a product, a difference or a minimum, of a tensor with itself too."""
+        alike = [y for y in self.tensors if shape(y) == shape(x)]
+        other = alike[int(self.rng.integers(len(alike)))]
+        return (op.multiply, op.subtract, op.minimum)[int(self.rng.integers(3))](x, other)
+
+    def spread(self, name: str, x: relax.Var) -> relax.Expr:
+        """Write the sum with a mean over pixels, or with a maximum over channels."""
+        if self.rng.random() < 0.5:
+            return op.add(x, self.net.emit(f"{name}/mean", op.mean(x, [2, 3], keepdims=True)))
+        return op.add(x, self.net.emit(f"{name}/max", op.max(x, [1], keepdims=True)))
+
+    def _as_tokens(self, name: str, x: relax.Var) -> relax.Var:
+        n, c, h, w = shape(x)
+        rows = self.net.emit(f"{name}/rows", op.reshape(x, (n, c, h * w)))
+        return self.net.emit(f"{name}/tokens", op.permute_dims(rows, (0, 2, 1)))
+
+    def _as_image(self, name: str, tokens: relax.Var, like: relax.Var) -> relax.Expr:
+        rows = self.net.emit(f"{name}/back", op.permute_dims(tokens, (0, 2, 1)))
+        n, _, h, w = shape(like)
+        return op.reshape(rows, (n, shape(tokens)[-1], h, w))
+
+    def _dense(self, name: str, x: relax.Var, outputs: int) -> relax.Var:
+        inputs = shape(x)[-1]
+        weights = self.net.constant(inputs, outputs, scale=inputs**-0.5)
+        product = self.net.emit(f"{name}/product", op.matmul(x, weights))
+        return self.net.emit(name, op.add(product, self.net.constant(outputs, scale=0.3)))
 
 
 def random_network(seed: int) -> tvm.IRModule:

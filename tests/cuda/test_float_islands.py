@@ -1,6 +1,5 @@
 """Operators that stay float and have no template, on the emulated GPU: as on the CPU."""
 
-import importlib.util
 import math
 from collections.abc import Callable
 
@@ -13,7 +12,6 @@ from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.graph.attributes import SPEC
 from relay_int8.graph.dataflow import shape
-from schedules.cuda.toolchain.nvrtc import Nvrtc
 from schedules.targets import native_target
 from tests.cuda.emulator import kernels, launch_size
 from tests.cuda.run_network import EmulatedNetwork, kernel_source, lowered
@@ -87,20 +85,13 @@ def test_islands_have_threads(emulated):
         assert math.prod(launch_size(func)[3:]) >= 32
 
 
-def test_nvrtc_compiles_them(emulated):
+def test_nvrtc_compiles_them(nvrtc, emulated):
     """Without the headers of a toolkit, where TVM takes infinity from."""
-    compiled(kernel_source(emulated.mod, SM_80))
+    assert nvrtc.compile(kernel_source(emulated.mod, SM_80), "sm_80").binary
 
 
 @pytest.mark.parametrize("name", BOUND)
-def test_kernels_that_have_threads_keep_them(name):
+def test_kernels_that_have_threads_keep_them(nvrtc, name):
     source = kernel_source(lowered(normalize()(network(BOUND[name])), SM_80), SM_80)
     assert any(name in kernel for kernel in kernels(source))
-    compiled(source)
-
-
-def compiled(source: str) -> bytes:
-    """Return the machine code of CUDA C."""
-    if importlib.util.find_spec("nvidia") is None:
-        pytest.skip("needs nvidia-cuda-nvrtc-cu12, of the extra cuda")
-    return Nvrtc().compile(source, "sm_80").binary
+    assert nvrtc.compile(source, "sm_80").binary

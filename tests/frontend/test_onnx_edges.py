@@ -334,6 +334,14 @@ REFUSED = {
         {"y": "float32"},
         r"node roi \(RoiAlign\) of opset 20.*use avg",
     ),
+    "unpooled": (
+        [
+            node("MaxPool", ["x"], ["p", "i"], kernel_shape=[2, 2], strides=[2, 2]),
+            node("MaxUnpool", ["p", "i", "of"], ["y"], "un", kernel_shape=[2, 2], strides=[2, 2]),
+        ],
+        {"y": "float32"},
+        r"node un \(MaxUnpool\) of opset 20.*its indices count pixels of the shape without it",
+    ),
     "scale": (
         [
             node("ReduceMax", ["x"], ["s"], keepdims=0),
@@ -378,6 +386,7 @@ def test_refused_by_name(name: str):
         "axes": np.array([2]),
         "scales": np.array([1, 1, 1.3, 1.3], "float32"),
         "zero": np.zeros(1, "int64"),
+        "of": np.array([*X.shape[:2], 9, 9]),
     }
     with pytest.raises(UnsupportedOpError, match=reason):
         import_onnx(typed(nodes, {"x": X}, outputs, weights))

@@ -255,13 +255,21 @@ def test_resizing_by_factors_that_give_a_part_of_a_pixel(op, written):
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-@pytest.mark.parametrize("size", [(3, 8), (4, 12)])
-def test_resizing_without_aliases(mode, size):
+@pytest.mark.parametrize(
+    ("size", "written"),
+    [
+        ((3, 8), {"output_size": [3, 8]}),
+        ((4, 12), {"output_size": [4, 12]}),
+        ((4, 12), {"scale_factors": [0.5, 1.5]}),
+    ],
+    ids=["smaller", "larger", "factors"],
+)
+def test_resizing_without_aliases(mode, size, written):
     """As Pillow resizes, whose filters PyTorch has."""
-    x = RNG.normal(size=(1, 1, 7, 8)).astype("float32")
+    x = RNG.normal(size=(1, 1, 8, 8)).astype("float32")
     resample = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}[mode]
     wanted = np.asarray(Image.fromarray(x[0, 0]).resize(size[::-1], resample))[None, None]
-    given = {"output_size": list(size), "align_corners": False}
+    given = {**written, "align_corners": False}
     assert_close(run_relax(converted(f"_upsample_{mode}2d_aa", x.shape, **given), x), [wanted])
 
 

@@ -41,10 +41,7 @@ def _resize(method: str, rank: int, *, exact: bool = False) -> Converter:
             raise NotImplementedError(f"resizing {shape(step.x)}; expected {rank + 2} axes")
         sizes = shape(step.x)[2:]
         factors = _factors(step, names)
-        if step.arguments.get("output_size") is not None:
-            target = step.sizes("output_size", rank)
-        else:
-            target = _scaled(factors, sizes)
+        target = _target(step, factors)
         corners = method != "nearest_neighbor" and step.flag("align_corners", False)
         if not corners and not _are_ratios(factors, sizes, target):
             return _at_places(step, method, target, factors, middles=exact)
@@ -86,10 +83,10 @@ def _without_aliases(mode: str) -> Converter:
 
     def _convert(step: TorchStep) -> Result:
         _image(step)
-        target = step.sizes("output_size", 2)
         if step.flag("align_corners", False):
             raise NotImplementedError("antialias that aligns the corners; use align_corners=False")
         factors = _factors(step, ["scales_h", "scales_w"])
+        target = _target(step, factors)
         if not _are_ratios(factors, shape(step.x)[2:], target):
             raise NotImplementedError(
                 f"antialias by {factors} from {list(shape(step.x)[2:])} to {list(target)}"
@@ -123,8 +120,11 @@ def _factors(step: TorchStep, names: Sequence[str]) -> list[float | None]:
     return [float(factor) for factor in factors]
 
 
-def _scaled(factors: Sequence[float | None], sizes: Sequence[int]) -> list[int]:
-    """Return the sizes that factors give, rounded down as torch does."""
+def _target(step: TorchStep, factors: Sequence[float | None]) -> list[int]:
+    """Return the sizes that a node writes, or those that factors give, rounded down as by torch."""
+    if step.arguments.get("output_size") is not None:
+        return step.sizes("output_size", len(factors))
+    sizes = shape(step.x)[2:]
     target = [math.floor(n * f) for n, f in zip(sizes, factors, strict=True) if f is not None]
     if 0 in target:
         raise ValueError(f"scale_factors {factors} of {list(sizes)} leave no pixel")

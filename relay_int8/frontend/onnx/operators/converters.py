@@ -250,6 +250,17 @@ def _zero_without_samples(bb: relax.BlockBuilder, y: relax.Expr, extents: relax.
     return relax.op.where(along, y, relax.const(0.0, dtype(y)))
 
 
+def _max_unpool(
+    bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
+) -> relax.Expr:
+    x, indices, *rest = inputs
+    if any(given is not None for given in rest):
+        raise NotImplementedError(
+            "it has an output_shape, but its indices count pixels of the shape without it"
+        )
+    return onnx_frontend.MaxUnpool._impl_v9(bb, [x, indices, None], attributes, [{}, {}])
+
+
 def _global_max_pool(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
     return relax.op.max(inputs[0], list(range(2, len(shape(inputs[0])))), keepdims=True)
 
@@ -362,6 +373,7 @@ CONVERTERS: dict[str, Converter] = {
     "LpNormalization": lp_norm,
     "Max": _pairwise(relax.op.maximum),
     "MaxPool": pool("max"),
+    "MaxUnpool": _max_unpool,
     "Mean": _mean,
     "Min": _pairwise(relax.op.minimum),
     "Mod": mod,

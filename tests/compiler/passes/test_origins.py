@@ -77,9 +77,7 @@ def test_a_single_result_keeps_its_name_behind_what_nothing_reads():
 def test_costs_of_a_plan_count_its_conversions():
     network = QuantizedNetwork.make(misnamed(), any_params)
     params = any_params(network.plan)
-    entries = {name: SimpleNamespace(qparams=lambda one=one: one) for name, one in params.items()}
-    table = SimpleNamespace(entries=entries)
-    quantized = SimpleNamespace(reference=misnamed(), plan=network.plan, table=table)
+    quantized = SimpleNamespace(reference=misnamed(), plan=network.plan, params=params)
     assert costs._conversions(quantized, network.plan) == [Origin("x", "quantize")]
     both = {(call.tensor, call.role) for call in kernel_calls(costs._converting(quantized), X86)}
     assert both == {(name, role) for name in params for role in ("quantize", "dequantize")}

@@ -34,10 +34,17 @@ class AttentionWriter(NetworkWriter):
         """Bind a product with a number."""
         return self.emit(name, R.multiply(x, relax.const(np.float32(factor))))
 
-    def heads(self, name: str, x: relax.Var, axes: tuple[int, ...] = (0, 2, 1, 3)) -> relax.Var:
+    def heads(
+        self,
+        name: str,
+        x: relax.Var,
+        axes: tuple[int, ...] = (0, 2, 1, 3),
+        *,
+        count: int = HEADS,
+    ) -> relax.Var:
         """Split heads off the channels of (n, tokens, channels), and turn them outside."""
         n, tokens, channels = shape(x)
-        cut = self.emit(f"{name}/cut", R.reshape(x, (n, tokens, HEADS, channels // HEADS)))
+        cut = self.emit(f"{name}/cut", R.reshape(x, (n, tokens, count, channels // count)))
         return self.emit(name, R.permute_dims(cut, axes))
 
     def joined(self, name: str, x: relax.Var) -> relax.Var:

@@ -10,7 +10,8 @@ from tvm import relax
 
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.graph.dataflow import shape
-from tests.small_networks import NetworkWriter, nn
+from tests.attention_networks import AttentionWriter
+from tests.small_networks import nn
 
 op = relax.op
 LAYERS = 9
@@ -21,7 +22,7 @@ class _Drawn:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.net = NetworkWriter((1, 3, int(self.rng.integers(6, 14)), 8), seed)
+        self.net = AttentionWriter((1, 3, int(self.rng.integers(6, 14)), 8), seed)
         self.tensors = [self.net.relu("first", self.net.conv("first/bias", self.net.x, 8, 3))]
         self.count = 0
 
@@ -142,36 +143,27 @@ class _Drawn:
     def tokens(self, name: str, x: relax.Var) -> relax.Expr:
         """Write the two dense layers of a transformer's block."""
         tokens = self._as_tokens(name, x)
-        wide = self.net.emit(f"{name}/gelu", nn.gelu(self._dense(f"{name}/wide", tokens, 12)))
-        return self._as_image(name, self._dense(f"{name}/narrow", wide, 8), x)
+        wide = self.net.emit(f"{name}/gelu", nn.gelu(self.net.dense(f"{name}/wide", tokens, 12)))
+        return self._as_image(name, self.net.dense(f"{name}/narrow", wide, 8), x)
 
     def attention(self, name: str, x: relax.Var) -> relax.Expr:
         """Write attention of two heads, with the tokens themselves added or not."""
-        tokens, channels = self._as_tokens(name, x), shape(x)[1]
-        heads = (1, shape(tokens)[1], 2, channels // 2)
+        net, tokens, channels = self.net, self._as_tokens(name, x), shape(x)[1]
         q, k, v = (
-            self.net.emit(
-                f"{name}/{part}/heads",
-                op.permute_dims(
-                    self.net.emit(
-                        f"{name}/{part}/cut",
-                        op.reshape(self._dense(f"{name}/{part}", tokens, channels), heads),
-                    ),
-                    (0, 2, *order),
-                ),
+            net.heads(f"{part}/heads", net.dense(part, tokens, channels), axes, count=2)
+            for part, axes in (
+                (f"{name}/q", (0, 2, 1, 3)),
+                (f"{name}/k", (0, 2, 3, 1)),
+                (f"{name}/v", (0, 2, 1, 3)),
             )
-            for part, order in (("q", (1, 3)), ("k", (3, 1)), ("v", (1, 3)))
         )
-        scores = self.net.emit(f"{name}/scores", op.matmul(q, k))
-        factor = relax.const(np.float32(heads[-1] ** -0.5))
-        scaled = self.net.emit(f"{name}/scaled", op.multiply(scores, factor))
-        shares = self.net.emit(f"{name}/shares", nn.softmax(scaled, axis=-1))
-        y = self.net.emit(f"{name}/y", op.matmul(shares, v))
-        turned = self.net.emit(f"{name}/turned", op.permute_dims(y, (0, 2, 1, 3)))
-        joined = self.net.emit(f"{name}/joined", op.reshape(turned, shape(tokens)))
-        out = self._dense(f"{name}/out", joined, channels)
+        scores = net.emit(f"{name}/scores", op.matmul(q, k))
+        scaled = net.scaled(f"{name}/scaled", scores, (channels // 2) ** -0.5)
+        shares = net.emit(f"{name}/shares", nn.softmax(scaled, axis=-1))
+        joined = net.joined(f"{name}/joined", net.emit(f"{name}/y", op.matmul(shares, v)))
+        out = net.dense(f"{name}/out", joined, channels)
         if self.rng.random() < 0.5:
-            out = self.net.emit(f"{name}/added", op.add(out, tokens))
+            out = net.emit(f"{name}/added", op.add(out, tokens))
         return self._as_image(name, out, x)
 
     def crop(self, name: str, x: relax.Var) -> relax.Expr:
@@ -212,12 +204,6 @@ class _Drawn:
         rows = self.net.emit(f"{name}/back", op.permute_dims(tokens, (0, 2, 1)))
         n, _, h, w = shape(like)
         return op.reshape(rows, (n, shape(tokens)[-1], h, w))
-
-    def _dense(self, name: str, x: relax.Var, outputs: int) -> relax.Var:
-        inputs = shape(x)[-1]
-        weights = self.net.constant(inputs, outputs, scale=inputs**-0.5)
-        product = self.net.emit(f"{name}/product", op.matmul(x, weights))
-        return self.net.emit(name, op.add(product, self.net.constant(outputs, scale=0.3)))
 
 
 def random_network(seed: int) -> tvm.IRModule:

@@ -237,6 +237,16 @@ def test_roi_align(tmp_path, aligned):
 
 
 @pytest.mark.fast
+def test_a_region_without_extent_is_zero(tmp_path):
+    """Samples are as many as a part has pixels: none."""
+    (x,) = arrays((1, 3, 12, 16))
+    rois = np.array([[0, 4, 4, 4, 4], [0, 1, 1, 9, 9]], "float32")
+    attrs = {"pooled_size": (2, 2), "spatial_scale": 1.0, "aligned": True}
+    (found,) = computed(tmp_path, "_contrib_ROIAlign", [x, rois], attrs)
+    assert not found[0].any() and found[1].any()
+
+
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("target", "expected"),
     [

@@ -6,6 +6,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.mxnet.step import Converter, MxnetStep
+from relay_int8.frontend.regions import roi_align as of_boxes
 from relay_int8.graph.dataflow import shape
 
 
@@ -30,20 +31,13 @@ def roi_pooling(step: MxnetStep) -> relax.Expr:
 
 
 def roi_align(step: MxnetStep) -> relax.Expr:
-    """Average interpolated samples of each part of each box.
-
-    ``aligned`` also moves boxes by half a pixel, which TVM's operator does not.
-    """
+    """Average interpolated samples of each part of each box."""
     attrs = step.attributes
     if attrs.flag("position_sensitive", False):
         raise NotImplementedError("position-sensitive pooling of regions")
     x, boxes, size, scale = _operands(step)
     samples, aligned = attrs.integer("sample_ratio", -1), attrs.flag("aligned", False)
-    if aligned:
-        half = 0.5 / scale
-        shift = relax.const(np.array([[0, half, half, half, half]], "float32"))
-        boxes = step.emit("boxes", relax.op.subtract(boxes, shift))
-    return relax.op.vision.roi_align(x, boxes, size, scale, samples, aligned)
+    return of_boxes(step.emit, x, boxes, size, scale, samples, aligned=aligned)
 
 
 def anchor_boxes(step: MxnetStep) -> relax.Expr:

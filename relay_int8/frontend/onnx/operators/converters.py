@@ -37,15 +37,13 @@ from relay_int8.frontend.onnx.operators.normalization import (
     rms_norm,
 )
 from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
-from relay_int8.frontend.onnx.operators.pool import pool
+from relay_int8.frontend.onnx.operators.pool import max_unpool, pool
 from relay_int8.frontend.onnx.operators.recurrent import gru, lstm, rnn
 from relay_int8.frontend.onnx.operators.reductions import extreme, reduced, reduced_in_reals
+from relay_int8.frontend.onnx.operators.regions import roi_align
 from relay_int8.frontend.onnx.operators.resize import resize
 from relay_int8.frontend.small_matrices import determinant
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
-
-FIRST_OF_HALF_PIXELS = 16
-"""Opset from which RoiAlign takes the middles of pixels unless it says otherwise."""
 
 SORTED = ("float16", "float32", "float64", "int8", "int32", "int64", "uint8")
 """Types that TVM 0.27 sorts."""
@@ -214,53 +212,6 @@ def _space_to_depth(
     return relax.op.reshape(turned, (n, c * size * size, h // size, w // size))
 
 
-def _roi_align(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
-    """Average interpolated samples of each part of each box; half_pixel moves scaled boxes."""
-    if attributes.get("mode", b"avg") != b"avg":
-        raise NotImplementedError(
-            "it takes the maximum of weighted pixels, TVM that of interpolated values; use avg"
-        )
-    x, boxes, images = inputs
-    scale = float(attributes.get("spatial_scale", 1.0))
-    is_new = attributes["tvm_custom"]["opset"] >= FIRST_OF_HALF_PIXELS
-    default = b"half_pixel" if is_new else b"output_half_pixel"
-    places = attributes.get("coordinate_transformation_mode", default)
-    if places not in (b"half_pixel", b"output_half_pixel"):
-        raise NotImplementedError(f"coordinate_transformation_mode {places.decode()}")
-    aligned = places == b"half_pixel"
-    if aligned:  # TVM's operator scales after that
-        boxes = bb.emit(relax.op.subtract(boxes, relax.const(0.5 / scale, dtype(boxes))))
-    column = bb.emit(relax.op.expand_dims(bb.emit(relax.op.astype(images, dtype(boxes))), 1))
-    rows = bb.emit(relax.op.concat([column, boxes], 1))
-    size = tuple(int(attributes.get(name, 1)) for name in ("output_height", "output_width"))
-    samples = int(attributes.get("sampling_ratio", 0))
-    y = relax.op.vision.roi_align(x, rows, size, scale, samples, aligned)
-    if samples or not aligned:
-        return y
-    corners = bb.emit(relax.op.split(boxes, 2, 1))
-    extents = bb.emit(relax.op.subtract(corners[1], corners[0]))
-    return _zero_without_samples(bb, bb.emit(y), extents)
-
-
-def _zero_without_samples(bb: relax.BlockBuilder, y: relax.Expr, extents: relax.Expr) -> relax.Expr:
-    """Return zeros for boxes without an extent; TVM's sum of no samples is never written."""
-    least = bb.emit(relax.op.min(extents, [1]))
-    kept = bb.emit(relax.op.greater(least, relax.const(0.0, dtype(extents))))
-    along = bb.emit(relax.op.reshape(kept, (-1, 1, 1, 1)))
-    return relax.op.where(along, y, relax.const(0.0, dtype(y)))
-
-
-def _max_unpool(
-    bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]
-) -> relax.Expr:
-    x, indices, *rest = inputs
-    if any(given is not None for given in rest):
-        raise NotImplementedError(
-            "it has an output_shape, but its indices count pixels of the shape without it"
-        )
-    return onnx_frontend.MaxUnpool._impl_v9(bb, [x, indices, None], attributes, [{}, {}])
-
-
 def _global_max_pool(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
     return relax.op.max(inputs[0], list(range(2, len(shape(inputs[0])))), keepdims=True)
 
@@ -373,7 +324,7 @@ CONVERTERS: dict[str, Converter] = {
     "LpNormalization": lp_norm,
     "Max": _pairwise(relax.op.maximum),
     "MaxPool": pool("max"),
-    "MaxUnpool": _max_unpool,
+    "MaxUnpool": max_unpool,
     "Mean": _mean,
     "Min": _pairwise(relax.op.minimum),
     "Mod": mod,
@@ -390,7 +341,7 @@ CONVERTERS: dict[str, Converter] = {
     "ReduceMin": extreme("ReduceMin"),
     "ReduceSumSquare": reduced("ReduceSumSquare"),
     "Resize": resize,
-    "RoiAlign": _roi_align,
+    "RoiAlign": roi_align,
     "STFT": stft,
     "Shrink": shrink,
     "SpaceToDepth": _space_to_depth,

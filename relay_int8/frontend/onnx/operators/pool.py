@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tvm import relax
+from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.max_indices import Windows, max_indices
 from relay_int8.frontend.onnx.operators.auto_pad import window_padding
@@ -52,6 +53,16 @@ def pool(kind: str) -> Callable[[relax.BlockBuilder, list[Any], dict[str, Any]],
         return relax.Tuple([y, _in_tensor(bb, x, in_image)])
 
     return _convert
+
+
+def max_unpool(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Put maxima back where their indices say, zeros elsewhere."""
+    x, indices, *rest = inputs
+    if any(given is not None for given in rest):
+        raise NotImplementedError(
+            "it has an output_shape, but its indices count pixels of the shape without it"
+        )
+    return onnx_frontend.MaxUnpool._impl_v9(bb, [x, indices, None], attributes, [{}, {}])
 
 
 def _steps(sizes: tuple[int, ...], order: int) -> list[int]:

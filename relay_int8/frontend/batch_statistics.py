@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.graph.dataflow import dtype, shape
-
-Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
 def normalized_by_batch(

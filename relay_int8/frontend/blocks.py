@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.graph.dataflow import dtype, shape
 
-Emit = Callable[[str, relax.Expr], relax.Expr]
 MOST_AXES = 2  # of an image whose blocks overlap: those of a transposed convolution
 MOST_PIXELS = 1024  # of such a block: 32 x 32; more come from a damaged file
 

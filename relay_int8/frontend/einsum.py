@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_letters
 
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.graph.dataflow import constant, shape
-
-Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
 @dataclass(frozen=True)

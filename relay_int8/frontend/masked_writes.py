@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.graph.dataflow import shape
-
-Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
 def written_where(emit: Emit, x: relax.Expr, mask: relax.Expr, source: relax.Expr) -> relax.Expr:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.graph.dataflow import shape
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
-Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
 @dataclass(frozen=True)

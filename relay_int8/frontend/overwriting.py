@@ -9,16 +9,15 @@ for other positions a constant says of every element which of both it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.graph.dataflow import constant, shape
 
 Array = np.ndarray[Any, Any]
-Emit = Callable[[str, relax.Expr], relax.Expr]
 Box = list[tuple[int, int]]
 """First position and end along each axis."""
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.frontend.recurrent_cells import (
     DenseProducts,
-    Emit,
     RecurrentCell,
     RecurrentWeights,
     State,

@@ -15,9 +15,9 @@ from typing import Protocol
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.graph.dataflow import dtype, shape
 
-Emit = Callable[[str, relax.Expr], relax.Expr]
 Activation = Callable[[Emit, relax.Expr], relax.Expr]
 State = Sequence[relax.Expr | None]  # None stands for zeros
 

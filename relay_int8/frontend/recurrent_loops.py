@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.frontend.recurrent_cells import (
-    Emit,
     GruCell,
     LstmCell,
     PlainCell,

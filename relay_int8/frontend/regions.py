@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.graph.dataflow import dtype
-
-Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
 def roi_align(

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.graph.dataflow import shape
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Emit = Callable[[str, relax.Expr], relax.Expr]
 Weights = Callable[[int, int], Array]
 """Of how many pixels, how many are wanted -> what each takes of those there are, (wanted, size)."""
 

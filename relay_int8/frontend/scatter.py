@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.graph.dataflow import dtype, shape
-
-Emit = Callable[[str, relax.Expr], relax.Expr]
 
 
 def scatter_elements(

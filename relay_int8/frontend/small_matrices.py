@@ -8,14 +8,12 @@ Poses, cameras and affine maps have 2 to 4 rows; a network computes them in floa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.graph.dataflow import dtype, shape
 
-Emit = Callable[[str, relax.Expr], relax.Expr]
 MOST_ROWS = 4  # twice the terms with each row more, and less and less accurate
 
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.emit import Emit
 from relay_int8.frontend.recurrent import check_steps, in_sequence, run_layer
 from relay_int8.frontend.recurrent_cells import (
     DenseProducts,
-    Emit,
     LstmCell,
     RecurrentWeights,
     State,

@@ -6,7 +6,7 @@ import math
 
 from tvm import relax
 
-from relay_int8.frontend.overwriting import Emit
+from relay_int8.frontend.emit import Emit
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.graph.dataflow import shape
 

@@ -30,7 +30,7 @@ from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs
 from relay_int8.frontend.options import ImportOptions
 from relay_int8.graph.batch import of_one_image
-from relay_int8.graph.digest import digest
+from relay_int8.graph.digest import Identity, digest
 from relay_int8.graph.interface import open_inputs
 from relay_int8.graph.layers import averaged_tensors
 from relay_int8.graph.plan import Plan
@@ -120,7 +120,7 @@ def calibrate_model(
             method=config.method,
             functions=read_functions(reference["main"], plan),
             scalable=scalable,
-            model_hash=digest(recipe.mod),
+            model=Identity.of(recipe.mod),
             keep_histograms=keep_histograms,
             checkpoint=checkpoint,
             progress=progress,

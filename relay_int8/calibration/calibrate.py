@@ -43,6 +43,7 @@ from relay_int8.calibration.statistics import RunningStatistics
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError
+from relay_int8.graph.digest import UNKNOWN, Identity
 from relay_int8.numerics.qparams import PlannedScheme, Scheme, resolve_scheme
 
 FEW_IMAGES = 20
@@ -57,7 +58,7 @@ def calibrate(
     method: str | Method = "max",
     functions: Mapping[str, Function] | None = None,
     scalable: Sequence[ScalableChannels] = (),
-    model_hash: str = "",
+    model: Identity = UNKNOWN,
     keep_histograms: bool = False,
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
@@ -82,8 +83,8 @@ def calibrate(
         Channels that may be scaled, so that their tensor's range serves all of them; the table has
         the factors, and ranges and means of the scaled tensors. Methods that read the data once
         scale none.
-    model_hash
-        Of the float model, kept in the table.
+    model
+        The float model, kept in the table.
     keep_histograms
         Whether the table carries the counts; costs the second pass with every method.
     checkpoint
@@ -97,7 +98,9 @@ def calibrate(
         The data or a tensor cannot be calibrated with.
     """
     if not tensors:
-        return CalibrationTable(entries={}, model_hash=model_hash, notes=(NO_TENSOR,))
+        return CalibrationTable(
+            entries={}, model_hash=model.model, weights_hash=model.weights, notes=(NO_TENSOR,)
+        )
     chosen = find_method(method)
     work = runner if isinstance(runner, Mapper) else OneByOne(runner)
     running = (checkpoint and checkpoint.load()) or RunningStatistics.of(tensors)
@@ -124,7 +127,8 @@ def calibrate(
             for name, mean in running.means.items()
         },
         factors=factors,
-        model_hash=model_hash,
+        model_hash=model.model,
+        weights_hash=model.weights,
         images=running.images,
         notes=_notes(running.images, chosen, scalable),
     )

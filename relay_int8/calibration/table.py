@@ -15,6 +15,7 @@ from relay_int8.calibration.channels import Factors
 from relay_int8.calibration.entry import Entry
 from relay_int8.errors import CalibrationError
 from relay_int8.files import write_atomic
+from relay_int8.graph.digest import UNKNOWN, Identity
 from relay_int8.messages import few, other_model, unreadable
 from relay_int8.numerics.qparams import PlannedScheme, QParams, resolve_scheme
 
@@ -32,6 +33,9 @@ class CalibrationTable:
         By tensor name, kept in this order.
     model_hash
         Of the float model; "" where the table came from another tool and names no model.
+    weights_hash
+        Of the model's weights alone, which it has for inputs of every size; "" if it has none, or
+        the table came from another tool.
     images
         How many images were looked at.
     notes
@@ -47,6 +51,7 @@ class CalibrationTable:
 
     entries: Mapping[str, Entry]
     model_hash: str = ""
+    weights_hash: str = ""
     images: int = 0
     notes: tuple[str, ...] = ()
     means: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
@@ -65,7 +70,7 @@ class CalibrationTable:
         return replace(self, entries=entries)
 
     def check(
-        self, tensors: Iterable[str] | Mapping[str, PlannedScheme], model_hash: str = ""
+        self, tensors: Iterable[str] | Mapping[str, PlannedScheme], model: Identity = UNKNOWN
     ) -> None:
         """Refuse a table that was not made for the model.
 
@@ -74,8 +79,9 @@ class CalibrationTable:
         tensors
             Names of all tensors that need a range; given with their schemes, these must agree
             with the table's.
-        model_hash
-            Of the float model; compared where both are known.
+        model
+            The float model; compared where both are known. Its inputs may have other sizes than
+            those the table was made for (:meth:`is_of_other_sizes`).
 
         Raises
         ------
@@ -83,8 +89,8 @@ class CalibrationTable:
             Naming what does not fit.
         """
         wanted = list(tensors)
-        other = other_model(self.model_hash, model_hash)
-        faults = [f"it was {other}"] if other else []
+        other = other_model(self.model_hash, model.model)
+        faults = [f"it was {other}"] if other and not self.is_of_other_sizes(model) else []
         missing = [name for name in wanted if name not in self.entries]
         if missing:
             faults.append(f"ranges are missing for {few(missing)}")
@@ -99,6 +105,11 @@ class CalibrationTable:
                 f"the calibration table does not fit the model: {'; '.join(faults)}; "
                 "calibrate this model again"
             )
+
+    def is_of_other_sizes(self, model: Identity) -> bool:
+        """Say whether the table was made for the same network with inputs of other sizes."""
+        other = other_model(self.model_hash, model.model) is not None
+        return other and self.weights_hash == model.weights != ""
 
     def _other_schemes(self, planned: Mapping[str, PlannedScheme]) -> list[str]:
         return [
@@ -118,6 +129,7 @@ class CalibrationTable:
             "format": FORMAT,
             "version": VERSION,
             "model_hash": self.model_hash,
+            "weights_hash": self.weights_hash,
             "images": self.images,
             "notes": list(self.notes),
             "tensors": {name: entry.to_fields() for name, entry in self.entries.items()},
@@ -160,6 +172,7 @@ class CalibrationTable:
             return cls(
                 entries=_entries(document["tensors"]),
                 model_hash=str(document["model_hash"]),
+                weights_hash=str(document.get("weights_hash", "")),
                 images=int(document["images"]),
                 notes=tuple(map(str, document["notes"])),
                 means={name: _means(text) for name, text in document.get("means", {}).items()},

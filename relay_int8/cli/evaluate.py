@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from relay_int8.cli.exits import unmet
 from relay_int8.cli.model import Artifact, Cut, Inputs, Params, import_options
 from relay_int8.cli.options import AsJson, Labels, Preprocess
+from relay_int8.errors import ConfigError
 
 if TYPE_CHECKING:
     from relay_int8 import Evaluation, ImportOptions, Module
@@ -91,7 +93,7 @@ def evaluate(
 def _float_network(
     model: Path, artifact: Path, module: Module, options: Callable[[int], ImportOptions]
 ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Return the float network, for the batches that the artifact takes."""
+    """Return the float network, for the batch and the sizes that the artifact takes."""
     first = module.manifest.inputs[0]
     if first.dtype == "uint8":
         raise typer.BadParameter(
@@ -101,7 +103,18 @@ def _float_network(
     import relay_int8
 
     batch = max(*first.shape[:1], 1, 1)
-    return relay_int8.float_network(relay_int8.load_model(model, options(batch)))
+    said = options(batch)
+    if said.inputs:
+        return relay_int8.float_network(relay_int8.load_model(model, said))
+    shapes = {info.name: (batch, *info.shape[1:]) for info in module.manifest.inputs if info.shape}
+    try:
+        read = relay_int8.load_model(model, replace(said, inputs=shapes))
+    except ConfigError as error:
+        raise ConfigError(
+            f"{model} does not take the inputs of {artifact}, give the model that the artifact was "
+            f"made from: {error}"
+        ) from error
+    return relay_int8.float_network(read)
 
 
 def _check_demands(

@@ -3,11 +3,43 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 from tvm import IRModule
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.batch import of_one_image
+
+PRODUCTS = ("matmul", "nn.conv")
+"""How the operators begin whose constants are a network's weights."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What tells one float network from another.
+
+    Parameters
+    ----------
+    model
+        :func:`float_digest`.
+    weights
+        Digest of the constants that convolutions and dense layers read, in order, "" without any.
+        It is the same for inputs of every size, for which masks, positions and paddings differ.
+    """
+
+    model: str = ""
+    weights: str = ""
+
+    @classmethod
+    def of(cls, reference: IRModule) -> Identity:
+        """Return that of a normalized float module, whatever its batch."""
+        return cls(float_digest(reference), _weights_digest(reference))
+
+
+UNKNOWN = Identity()
+"""Of a table that names no model."""
 
 
 def tensor_names(mod: IRModule) -> set[str]:
@@ -30,7 +62,7 @@ def digest(mod: IRModule) -> str:
             if array is None:
                 sha.update(str(getattr(argument, "name", argument)).encode())
             else:
-                sha.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
+                sha.update(_bytes(array))
     sha.update(str([var.name for var in dataflow.results(func)]).encode())
     sha.update(str(sorted(dataflow.attributes(func).items())).encode())
     return sha.hexdigest()
@@ -39,3 +71,19 @@ def digest(mod: IRModule) -> str:
 def float_digest(reference: IRModule) -> str:
     """Return what tables, plans and reports call a normalized float module, whatever its batch."""
     return digest(of_one_image(reference))
+
+
+def _weights_digest(reference: IRModule) -> str:
+    sha, any_weights = hashlib.sha256(), False
+    for _, value in dataflow.calls(reference["main"]):
+        if dataflow.operator(value).startswith(PRODUCTS):
+            for argument in dataflow.arguments(value):
+                array = dataflow.constant(argument)
+                if array is not None:
+                    any_weights = True
+                    sha.update(_bytes(array))
+    return sha.hexdigest() if any_weights else ""
+
+
+def _bytes(array: npt.NDArray[np.generic]) -> bytes:
+    return f"{array.dtype} {array.shape}".encode() + array.tobytes()

@@ -14,7 +14,7 @@ from relay_int8.calibration.formats.exchange import Exchange, renamed
 from relay_int8.calibration.formats.ncnn import PARAM
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import CalibrationError
-from relay_int8.graph.digest import float_digest, tensor_names
+from relay_int8.graph.digest import Identity, tensor_names
 from relay_int8.graph.group import Group
 from relay_int8.graph.layers import linear_layers
 from relay_int8.numerics.qparams import PlannedScheme
@@ -40,15 +40,15 @@ class ModelTensors:
         Layer, by the name of any of its results -> tensor whose range is its input's.
     weights
         Layer, by the name of its first result -> ncnn's scales of its weights.
-    model_hash
-        As calibration tables keep it.
+    model
+        What calibration tables keep of it.
     """
 
     schemes: Mapping[str, PlannedScheme]
     others: frozenset[str]
     inputs: Mapping[str, str]
     weights: Mapping[str, npt.NDArray[np.float64]]
-    model_hash: str
+    model: Identity
 
     @classmethod
     def of(cls, imported: IRModule, config: QuantConfig | None = None) -> ModelTensors:
@@ -67,7 +67,7 @@ class ModelTensors:
                 for member in layer.members
             },
             weights={str(layer.members[0].name): _ncnn_scales(layer) for layer in layers},
-            model_hash=float_digest(reference),
+            model=Identity.of(reference),
         )
 
     def by_tensor(self, exchange: Exchange) -> Exchange:
@@ -91,7 +91,8 @@ class ModelTensors:
     def fitted(self, exchange: Exchange) -> Exchange:
         """Return the exchange as the model needs it."""
         table = fit(exchange.table, self.schemes, self.others)
-        return replace(exchange, table=replace(table, model_hash=self.model_hash))
+        table = replace(table, model_hash=self.model.model, weights_hash=self.model.weights)
+        return replace(exchange, table=table)
 
     def by_layer(self, exchange: Exchange) -> Exchange:
         """Return an exchange with an entry for each layer's input, and ncnn's scales of weights."""

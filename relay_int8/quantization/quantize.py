@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 import tvm
@@ -10,7 +10,6 @@ from tvm import IRModule
 
 from relay_int8.calibration.calibrate import calibrate
 from relay_int8.calibration.channels import observed_channels
-from relay_int8.calibration.formats import fit
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.network import CalibrationNetwork
 from relay_int8.calibration.observe import Progress
@@ -23,14 +22,14 @@ from relay_int8.compiler.pipeline import normalized
 from relay_int8.data.dataset import Dataset
 from relay_int8.errors import ConfigError
 from relay_int8.graph.batch import of_one_image, with_batch
-from relay_int8.graph.digest import digest, float_digest, tensor_names
+from relay_int8.graph.digest import Identity, digest, float_digest, tensor_names
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.layers import averaged_tensors
 from relay_int8.graph.plan import Plan
 from relay_int8.graph.requantize import with_requantize
-from relay_int8.notices import notice
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
+from relay_int8.quantization.fit_table import fitted_table, with_means
 from relay_int8.quantization.functions import read_functions
 from relay_int8.quantization.kept_float.rules import magnified_layers
 from relay_int8.quantization.metric import BoundMetric
@@ -100,14 +99,12 @@ def quantize(
         if isinstance(data, CalibrationTable)
         else _calibrated(reference, plan, data, config, keep_histograms, progress)
     )
-    if not table.model_hash:
-        table = fit(table, plan.schemes, tensor_names(mod) | tensor_names(reference))
-    table.check(plan.schemes, float_digest(reference))
+    table = fitted_table(table, plan, reference, tensor_names(mod))
     if table.factors:
         reference = with_factors(reference, table.factors)
         plan = annotate(reference, config)  # a norm may be written twice
         table.check(plan.schemes)
-    config = _with_means(config, table, averaged_tensors(reference["main"], plan))
+    config = with_means(config, table, averaged_tensors(reference["main"], plan))
     plan, corrected = _in_range(reference, plan, table, config, data, progress)
     require_integers(plan, config)
     quantized = _with_pairs(corrected, plan, table, config)
@@ -242,7 +239,7 @@ def _calibrated(
         method=method,
         functions=read_functions(reference["main"], plan),
         scalable=scalable,
-        model_hash=digest(single),
+        model=Identity.of(single),
         keep_histograms=tuned or keep_histograms,
         progress=progress,
     )
@@ -251,20 +248,6 @@ def _calibrated(
     scaled = with_factors(single, table.factors)
     best = tuned_thresholds(NumpyNetwork(scaled), plan, table, data, progress=progress)
     return best.with_histograms_of(table) if keep_histograms else best
-
-
-def _with_means(
-    config: QuantConfig, table: CalibrationTable, averaged: Sequence[str]
-) -> QuantConfig:
-    """Return the configuration without bias correction where a table has no means for it."""
-    if config.applied.correction != "analytic" or table.means or not averaged:
-        return config
-    notice(
-        "the calibration table holds no means of channels, as another tool's does not: biases stay "
-        "as they are, as with QuantConfig(bias_correction=False); calibrate with images to correct "
-        "them"
-    )
-    return replace(config, bias_correction=False)
 
 
 def _corrected(

@@ -13,6 +13,7 @@ from relay_int8.calibration import (
 from relay_int8.calibration.methods import find_method
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError, ConfigError
+from relay_int8.graph.digest import Identity
 from relay_int8.numerics.qparams import SMALLEST_THRESHOLD
 from tests.calibration.array_runner import ArrayRunner
 
@@ -58,7 +59,7 @@ def test_the_table_does_not_depend_on_batches_or_order(method):
 
 
 def test_max_is_exact():
-    table = run([images()], method="max", model_hash="abc")
+    table = run([images()], method="max", model=Identity("abc"))
     values = [network({"x": row[None]}) for row in images()]
     h = np.concatenate([value["h"] for value in values])
     entries = table.entries
@@ -300,6 +301,8 @@ def test_nothing_to_calibrate_runs_nothing(method):
     def network(image):
         raise AssertionError("the network was run")
 
-    table = run([images(2)], {}, network, method=method, model_hash="abc", keep_histograms=True)
+    table = run(
+        [images(2)], {}, network, method=method, model=Identity("abc"), keep_histograms=True
+    )
     assert not table.entries and table.model_hash == "abc"
     assert "no layer is in integers" in table.notes[0]

@@ -1,5 +1,6 @@
 """Tables: exact round trips, broken files, checks against a model."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from relay_int8.calibration import CalibrationTable, Entry, Grid, Histogram, Range
 from relay_int8.errors import CalibrationError
+from relay_int8.graph.digest import Identity
 from relay_int8.numerics.qparams import QParams
 
 F = np.float32
@@ -82,14 +84,27 @@ def test_a_failed_save_keeps_the_old_file(tmp_path):
 
 def test_check_lists_everything():
     fits = list(table().entries)
-    table().check(fits, "abc")
+    table().check(fits, Identity("abc"))
     table().check(fits)
-    table(model_hash="").check(fits, "xyz")
+    table(model_hash="").check(fits, Identity("xyz"))
     with pytest.raises(CalibrationError) as caught:
-        table().check(["data", "dead", "new1", "new2"], "xyz")
+        table().check(["data", "dead", "new1", "new2"], Identity("xyz"))
     message = str(caught.value)
     for part in ("model abc, this is xyz", "new1, new2", "no tensors 1/relu:0 (ü), gone"):
         assert part in message
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "fits"),
+    [("w", "w", True), ("w", "v", False), ("", "", False), ("w", "", False), ("", "w", False)],
+)
+def test_a_table_is_for_inputs_of_every_size(mine, other, fits):
+    ranges = table(weights_hash=mine)
+    assert CalibrationTable.from_json(ranges.to_json()).weights_hash == mine
+    assert not ranges.is_of_other_sizes(Identity("abc", mine))
+    assert ranges.is_of_other_sizes(Identity("xyz", other)) == fits
+    with contextlib.nullcontext() if fits else pytest.raises(CalibrationError, match="this is xyz"):
+        ranges.check(list(ranges.entries), Identity("xyz", other))
 
 
 def test_check_compares_schemes():

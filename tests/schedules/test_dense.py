@@ -29,6 +29,7 @@ CASES: dict[str, dict[str, Any]] = {
     "ragged": {"rows": 5, "n": 40, "k": 67, "y": "uint8", "leaky": True},
     "few_outputs": {"rows": 3, "n": 2, "k": 10, "y": "int8"},
     "prime_rows": {"rows": 67, "n": 40, "k": 12, "y": "int8"},
+    "vocabulary": {"rows": 3, "n": 21851, "k": 4, "y": "float32"},
     "symbolic_rows": {"rows": tirx.Var("n", "int64"), "n": 10, "k": 33, "y": "int8"},
 }
 

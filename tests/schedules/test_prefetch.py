@@ -4,6 +4,7 @@ import pytest
 import tvm_ffi
 from tvm import tirx
 from tvm.s_tir import Schedule
+from tvm.target import Target
 
 from schedules.cpu.contractions import conv2d
 from schedules.cpu.tiles.prefetch import AHEAD
@@ -12,6 +13,7 @@ from schedules.cpu.tiles.tile_rule import ContractionTiles, OutputRow
 from schedules.layout import NCHW16C, ROW
 from schedules.spec import Conv2d, Dense
 from schedules.template import Layouts
+from schedules.x86.avx2 import DENSE_AVX2
 from schedules.x86.vnni import CONV2D_VNNI, DENSE_VNNI
 
 SPEC = Conv2d(
@@ -70,6 +72,21 @@ def test_tiles_of_a_dense_layer_share_the_next_blocks():
 @pytest.mark.fast
 def test_a_single_tile_reads_as_fast_as_memory_gives():
     assert "llvm.prefetch" not in dense(4, ContractionTiles(2, 4, 1))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("rows", "n", "asks"),
+    [(40, 18710, True), (40, 18704, False), (40, 330, False), (1, 99999, False)],
+)
+def test_long_rows_that_begin_within_a_line_are_asked_for(rows, n, asks):
+    spec = Dense(rows=rows, n=n, k=120, x="uint8", y="float32")
+    for template in (DENSE_VNNI, DENSE_AVX2):
+        kernel = template.kernel(spec, Layouts(inputs=(ROW,), output=ROW))
+        sch = Schedule(kernel.with_attr("global_symbol", "main"))
+        template.default(sch, spec, Target({"kind": "llvm", "mcpu": "cascadelake"}))
+        written = "address_of(y[" in template.finish(sch.mod["main"]).script()
+        assert written == asks
 
 
 @pytest.mark.fast

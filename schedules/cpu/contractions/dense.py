@@ -8,6 +8,9 @@
 Where width does not divide k, the last step reads the last ``width`` elements of a row again, with
 zero weights for those it has seen. Lanes past n are computed, not stored.
 
+Rows of many columns whose number 16 does not divide begin anywhere in a line of the cache. A store
+that crosses lines waits for both, so lines are asked for some blocks ahead (decision 110).
+
 Exact:  integers always; float32 sums ascend over k.
 """
 
@@ -28,12 +31,15 @@ from schedules.bodies.epilogue import type_refusal
 from schedules.cpu.dot import LANES, Dot
 from schedules.cpu.tiles.contraction import ContractionKernel, Index, contraction_kernel
 from schedules.cpu.tiles.conv_arguments import channel_blocks, pack_with
+from schedules.cpu.tiles.prefetch import asked_to_write
 from schedules.cpu.tiles.register_tiles import UNROLLED_STEPS
 from schedules.cpu.tiles.tile_rule import OutputRow
 from schedules.layout import ROW
 from schedules.spec import Dense
 from schedules.template import Arrays, Layouts
 
+LARGE_BYTES = 1 << 18  # of y: half of a second cache
+AHEAD = 3  # blocks whose lines are on their way
 SHORT = 64  # rows of x that may be unrolled where tiles do not divide them
 
 
@@ -107,10 +113,18 @@ def store_lanes(spec: Dense, buffer: Any, row: Expr, block: Expr, y: Expr) -> No
     with T.If(block < spec.n // LANES):
         with T.Then():
             T.buffer_store(buffer, value, [row, ramp(LANES, block * LANES)])
+            if _is_large(spec):
+                T.evaluate(asked_to_write(buffer, [row, (block + AHEAD) * LANES]))
         with T.Else():
             for lane in range(spec.n % LANES):
                 element = tirx.Shuffle([value], [lane])
                 T.buffer_store(buffer, element, [row, block * LANES + lane])
+
+
+def _is_large(spec: Dense) -> bool:
+    """Whether the lines of y that one block writes are no longer in a cache for the next."""
+    rows = spec.rows if isinstance(spec.rows, int) else 1
+    return rows > 1 and rows * spec.n * np.dtype(spec.y).itemsize > LARGE_BYTES
 
 
 def pack(dot: Dot, spec: Dense, params: Arrays) -> Arrays:

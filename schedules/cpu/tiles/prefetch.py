@@ -29,6 +29,7 @@ from schedules.cpu.tiles.tile_rule import ContractionTiles
 
 AHEAD = "prefetch_ahead"
 READ, SECOND_CACHE, DATA = 0, 2, 1  # arguments of llvm.prefetch
+WRITE, FIRST_CACHE = 1, 3
 
 
 def fetch_ahead(sch: Schedule, loop: LoopRV, tiles: ContractionTiles) -> None:
@@ -75,9 +76,18 @@ def _prefetch(loop: tirx.For, blocks: int, rows: int, columns: int) -> tirx.Stmt
 
 def asked(weights: Any, at: Sequence[Any]) -> tirx.Expr:
     """Return the prefetch of the line at index ``at``, which may lie past the end."""
-    address = tirx.address_of(tirx.BufferLoad(weights, list(at)))
-    hints = [tirx.const(hint, "int32") for hint in (READ, SECOND_CACHE, DATA)]
-    return tirx.call_llvm_intrin("void", "llvm.prefetch.p0", address, *hints)
+    return _hinted(weights, at, (READ, SECOND_CACHE, DATA))
+
+
+def asked_to_write(y: Any, at: Sequence[Any]) -> tirx.Expr:
+    """Return the prefetch of a line that will be written; it may lie past the end."""
+    return _hinted(y, at, (WRITE, FIRST_CACHE, DATA))
+
+
+def _hinted(buffer: Any, at: Sequence[Any], hints: Sequence[int]) -> tirx.Expr:
+    address = tirx.address_of(tirx.BufferLoad(buffer, list(at)))
+    flags = [tirx.const(hint, "int32") for hint in hints]
+    return tirx.call_llvm_intrin("void", "llvm.prefetch.p0", address, *flags)
 
 
 def _update(loop: tirx.For) -> Any:

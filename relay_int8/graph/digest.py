@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,15 +75,17 @@ def float_digest(reference: IRModule) -> str:
 
 
 def _weights_digest(reference: IRModule) -> str:
-    sha, any_weights = hashlib.sha256(), False
+    sha, of_nothing = hashlib.sha256(), hashlib.sha256().digest()
+    for array in _weights(reference):
+        sha.update(_bytes(array))
+    return "" if sha.digest() == of_nothing else sha.hexdigest()
+
+
+def _weights(reference: IRModule) -> Iterator[npt.NDArray[np.generic]]:
     for _, value in dataflow.calls(reference["main"]):
         if dataflow.operator(value).startswith(PRODUCTS):
-            for argument in dataflow.arguments(value):
-                array = dataflow.constant(argument)
-                if array is not None:
-                    any_weights = True
-                    sha.update(_bytes(array))
-    return sha.hexdigest() if any_weights else ""
+            arrays = map(dataflow.constant, dataflow.arguments(value))
+            yield from (array for array in arrays if array is not None)
 
 
 def _bytes(array: npt.NDArray[np.generic]) -> bytes:

@@ -95,11 +95,10 @@ def quantize(
         reference = equalize(reference, data, config.applied.equalization)
     plan = annotate(reference, config)
     table = (
-        data
+        fitted_table(data, plan, reference, tensor_names(mod))
         if isinstance(data, CalibrationTable)
         else _calibrated(reference, plan, data, config, keep_histograms, progress)
     )
-    table = fitted_table(table, plan, reference, tensor_names(mod))
     if table.factors:
         reference = with_factors(reference, table.factors)
         plan = annotate(reference, config)  # a norm may be written twice

@@ -17,12 +17,13 @@ def recurrent_model(
     outputs: tuple[str, ...] = ("Y",),
     batch: int = BATCH,
     states: bool = False,
+    given: bool = False,
     dense: int = 0,
     **attributes: object,
 ) -> onnx.ModelProto:
     """Return a dense layer, a recurrent one, and with ``dense`` one more behind its last outputs.
 
-    With ``states`` states of zeros are given.
+    With ``states`` states of zeros are given, with ``given`` they are inputs h and c.
     """
     rng = np.random.default_rng(0)
     directions, rows = 1 + (attributes.get("direction") == BOTH), GATES[operator] * HIDDEN
@@ -39,6 +40,11 @@ def recurrent_model(
     if states:
         weights["zeros"] = np.zeros(state)
         names += ["", "zeros", *(["zeros"] if operator == "LSTM" else [])]
+    inputs: dict[str, tuple[int, ...]] = {"x": (*sizes, SIZE)}
+    if given:
+        before = ["h", "c"] if operator == "LSTM" else ["h"]
+        inputs |= dict.fromkeys(before, state)
+        names += ["", *before]
     nodes = [
         helper.make_node("MatMul", ["x", "V"], ["e"], "embedding"),
         helper.make_node(operator, names, list(outputs), "layer", hidden_size=HIDDEN, **attributes),
@@ -50,7 +56,7 @@ def recurrent_model(
         results = ["logits"]
     return model(
         nodes,
-        {"x": (*sizes, SIZE)},
+        inputs,
         {name: None for name in results},
         {name: np.asarray(array, np.float32) for name, array in weights.items()},
         opset=14,

@@ -45,6 +45,7 @@ from tests.oracle.matching import (
     match_table,
 )
 from tests.oracle.parameters import read_params
+from tests.oracle.recurrence import state_count
 
 
 def run(
@@ -157,19 +158,20 @@ class _Run:
     def _float(self, node: Node) -> Any:
         if node.op == "dequantize":
             return arithmetic.dequantize(self._value(node.args[0]), self._params(node))
-        if node.op == "recurrence" and is_weight(node.args[1]):
+        if node.op == "recurrence" and is_weight(node.args[1 + state_count(node.attrs)]):
             return self._recurrence(node)
         return operators.apply(node.op, [self._value(arg) for arg in node.args], node.attrs)
 
     def _recurrence(self, node: Node) -> Any:
         """Return what a recurrent layer gives whose state multiplies integers."""
-        x, weight, *bias = node.args
+        first = 1 + state_count(node.attrs)
+        tensors, weight, bias = node.args[:first], node.args[first], node.args[first + 1 :]
         w = self._params(weight)
         if w.axis != 0 or w.z.any():
             raise NotImplementedError(f"{node.name}: scales lie on axis {w.axis}, expected 0")
         steps = self._value(weight.args[0]).astype(np.int64)
         scale = np.broadcast_to(w.s, len(steps))
-        args = [self._value(x), steps, *map(self._value, bias)]
+        args = [*map(self._value, tensors), steps, *map(self._value, bias)]
         return operators.apply(node.op, args, node.attrs | {"scale": scale})
 
     def _value(self, arg: Any) -> Any:

@@ -1,13 +1,14 @@
 """Recurrent layers of any format as one operator, ``schedules.spec.Recurrence``.
 
 Its steps are a loop of the kernel. The inputs of all steps go through one dense layer before it.
-What it does not compute (states that are given, peepholes, other functions, clipped ones, weights
-that are computed) and sequences of few steps are unrolled, see ``frontend.recurrent``.
+What it does not compute (a state of which one part alone is constant, peepholes, other functions,
+clipped ones, weights that are computed) and sequences of few steps are unrolled, see
+``frontend.recurrent``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,16 +36,18 @@ FEW_STEPS = 8  # so many are unrolled: their operators are quantized one by one
 class RecurrentLoop:
     """One layer in one direction, its results not bound yet.
 
-    ``inputs`` is the result of the dense layer in front.
+    ``inputs`` is the result of the dense layer in front; ``states`` are the tensors of the state
+    before the first step, none if that is zero.
     """
 
     spec: Recurrence
     inputs: relax.Expr
+    states: Sequence[relax.Expr]
     constants: Mapping[str, np.ndarray]
 
     def outputs(self, emit: Emit) -> relax.Expr:
         """Return those of all steps: (steps, batch, hidden), or (batch, steps, hidden)."""
-        return emit("recurrence", kernel_call(self.spec, [self.inputs], self.constants))
+        return emit("recurrence", kernel_call(self.spec, self._tensors, self.constants))
 
     def last(self, emit: Emit, outputs: relax.Expr) -> relax.Expr:
         """Return what the last of the steps that it takes gives, (batch, hidden)."""
@@ -55,7 +58,11 @@ class RecurrentLoop:
     def memory(self, emit: Emit) -> relax.Expr:
         """Return the memory of an LSTM after that step, (batch, hidden), by steps of its own."""
         spec = replace(self.spec, gives="memory")
-        return emit("memory", kernel_call(spec, [self.inputs], self.constants))
+        return emit("memory", kernel_call(spec, self._tensors, self.constants))
+
+    @property
+    def _tensors(self) -> list[relax.Expr]:
+        return [self.inputs, *self.states]
 
 
 def loop_of(
@@ -75,8 +82,14 @@ def loop_of(
     gates = _gates(cell)
     arrays = _arrays(weights)
     steps = shape(x)[time]
-    is_given = any(tensor is not None for tensor in state)
-    if gates is None or arrays is None or is_given or steps <= FEW_STEPS or dtype(x) != "float32":
+    states = _states(state)
+    if (
+        gates is None
+        or arrays is None
+        or states is None
+        or steps <= FEW_STEPS
+        or dtype(x) != "float32"
+    ):
         return None
     kind, order = gates
     of_input, of_state, input_bias, state_bias = (
@@ -100,8 +113,9 @@ def loop_of(
         hidden=hidden,
         time=time,
         backward=is_backward,
+        given=bool(states),
     )
-    return RecurrentLoop(spec, inputs, constants)
+    return RecurrentLoop(spec, inputs, states, constants)
 
 
 def _gates(cell: RecurrentCell) -> tuple[Cell, list[int]] | None:
@@ -114,6 +128,16 @@ def _gates(cell: RecurrentCell) -> tuple[Cell, list[int]] | None:
     if isinstance(cell, LstmCell) and cell == LstmCell(cell.order, sigmoid, tanh, tanh):
         return "lstm", [cell.order.index(gate) for gate in "ifgo"]
     return None
+
+
+def _states(state: State) -> list[relax.Expr] | None:
+    """Return the tensors of a state, none of zeros; None where one alone is a constant."""
+    given = [tensor for tensor in state if tensor is not None]
+    are_constant = {tensor is None or constant(tensor) is not None for tensor in state}
+    if not given or len(are_constant) > 1:
+        return None if given else []
+    zeros = np.zeros(shape(given[0]), np.float32)
+    return [relax.const(zeros) if tensor is None else tensor for tensor in state]
 
 
 def _arrays(weights: RecurrentWeights) -> list[np.ndarray | None] | None:

@@ -164,11 +164,13 @@ class _Change:
         """Return a spec of the new batch; refuse a recurrent layer that has images for steps."""
         if isinstance(spec, Sample2d):
             return replace(spec, batch=self._batch)
-        axis = self._axis(value.args[1].fields[0])
-        if axis is None:
+        tensors, _ = operands(value, spec)
+        axis, *of_states = (self._axis(tensor) for tensor in tensors)
+        if axis is None and not any(of_state is not None for of_state in of_states):
             return spec
         sequences = static_size(spec.batch)
-        if axis != 1 - spec.time or sequences % self._old:
+        is_apart = axis == 1 - spec.time and all(of_state == 0 for of_state in of_states)
+        if not is_apart or sequences % self._old:
             raise self._refusal(var, value)
         return replace(spec, batch=self._times(sequences // self._old))
 

@@ -172,7 +172,10 @@ def root_group(index: FunctionIndex, var: relax.Var, value: relax.Expr) -> Group
         is_constant = any(dataflow.constant(tensor) is not None for tensor in tensors)
         kind = "sampling by constants" if is_constant else SAMPLE
     if isinstance(spec, Recurrence):
-        kind = RECURRENCE
+        (x, *states), _ = operands(value, spec)
+        are_variables = {isinstance(state, relax.Var) for state in states}
+        is_known = isinstance(x, relax.Var) and len(are_variables) <= 1
+        kind = RECURRENCE if is_known else "recurrence of constants"
     if kind == "resize" and value.attrs.method == "linear":
         kind = INTERPOLATE
     inputs = [arg for arg in dataflow.arguments(value) if isinstance(arg, relax.Var)]
@@ -187,9 +190,11 @@ def root_group(index: FunctionIndex, var: relax.Var, value: relax.Expr) -> Group
     elif kind == SAMPLE and spec is not None and len(inputs) == len(spec.tensors):
         group.inputs, group.floats = inputs[:1], inputs[1:]
     elif kind == RECURRENCE:
-        x, weight = value.args[1].fields[:2]
-        group.state_weight = index.weight(weight)
-        group.inputs, group.floats = [], [arg for arg in inputs if arg.same_as(x)]
+        fields = value.args[1].fields
+        count = len(spec.tensors) if spec is not None else 1
+        group.state_weight = index.weight(fields[count])
+        group.inputs = []
+        group.floats = [field for field in fields[:count] if isinstance(field, relax.Var)]
     elif kind in PAIRS and len(inputs) == 2 and dataflow.shape(inputs[0]) != dataflow.shape(value):
         group.inputs.reverse()  # the one that is broadcast comes second
     return group

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from tvm import relax
 
+from relay_int8.graph import dataflow
 from relay_int8.graph.group import RECURRENCE, Group, Weight
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
 from relay_int8.numerics import qparams
@@ -52,6 +53,12 @@ class Recurrence(Operator):
         """Return the products of the state."""
         return _spec(group).multiplications
 
+    def constant_tensors(self, group: Group) -> list[np.ndarray]:
+        """Return the state before the first step, where that is constant."""
+        tensors, _ = operands(group.root, _spec(group))
+        arrays = [dataflow.constant(tensor) for tensor in tensors[1:]]
+        return [array for array in arrays if array is not None]
+
     def integer_kernel(self, group: Group, xs: Sequence[QParams], y: QParams | None) -> Kernel:
         """Return the spec of the frontend, its products of integers."""
         weight = group.state_weight
@@ -74,7 +81,8 @@ def call_in_integers(group: Group) -> relax.Call:
     scale = qparams.weight_scales(values, np.zeros(len(values)), np.float32(1))
     weighed = replace(group, state_weight=Weight(values, scale))
     spec, constants = Recurrence().integer_kernel(weighed, [], None)
-    return kernel_call(spec, group.floats, constants)
+    states = [relax.const(array) for array in Recurrence().constant_tensors(group)]
+    return kernel_call(spec, [*group.floats, *states], constants)
 
 
 def _spec(group: Group) -> Spec:

@@ -110,7 +110,7 @@ def _arguments(spec: Recurrence) -> dict[str, tuple[Any, str]]:
         **{"s": (1,), "z": (1,), "clamp": (2,)},
     }
     return {
-        "x": (spec.shape("x"), "float32"),
+        **{name: (spec.shape(name), "float32") for name in spec.tensors},
         **{name: (shapes[name], spec.constant_dtype(name)) for name in spec.params},
         "y": (spec.shape("y"), spec.y),
     }
@@ -134,11 +134,9 @@ class _Emitter:
         self.top = registers("top", 1, "float32")
 
     def emit(self) -> None:
-        """Emit the steps, from a state of zeros on."""
+        """Emit the steps, from the state before the first one on."""
         spec, batch = self.spec, self.buffers["x"].shape[1 - self.spec.time]
-        for state in self.held.values():
-            with T.serial(T.int64(self.turns)) as turn:
-                T.buffer_store(state, tirx.const(0, "float32"), [turn])
+        self._begin()
         self._fill()
         self._multiply_next(self.held["h"])
         with T.serial(T.int64(spec.steps)) as i:
@@ -153,6 +151,17 @@ class _Emitter:
                 self._write(self.held["h"], row)
         if spec.gives == "memory":
             self._write(self.held["c"], self.n)
+
+    def _begin(self) -> None:
+        """Emit the state before the first step: zeros, or what is given."""
+        for state in self.held.values():
+            with T.serial(T.int64(self.turns)) as turn:
+                T.buffer_store(state, tirx.const(0, "float32"), [turn])
+        for name in self.spec.states:
+            self._each(lambda turn, element, name=name: self._copy_state(name, turn, element))
+
+    def _copy_state(self, name: bodies.Held, turn: Expr, element: Expr) -> None:
+        T.buffer_store(self.held[name], self.buffers[name][self.n, element], [turn])
 
     def _phase(self, phase: Phase, row: Expr) -> None:
         """Emit the products of some gates of each element, and what is made of them."""

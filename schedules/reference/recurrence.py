@@ -20,7 +20,8 @@ Added = Callable[[int, np.ndarray], np.ndarray]
 def recurrence(spec: Recurrence, tensors: Arrays, params: Arrays) -> np.ndarray:
     """Return the outputs of all steps, quantized where y is an integer, or the last memory."""
     x = tensors["x"].swapaxes(0, 1) if spec.time else tensors["x"]
-    h = c = np.zeros((x.shape[1], spec.hidden), np.float32)
+    zeros = np.zeros((x.shape[1], spec.hidden), np.float32)
+    h, c = (tensors[name] if name in spec.states else zeros for name in ("h", "c"))
     outputs = np.empty((*x.shape[:2], spec.hidden), np.float32)
     for step in range(spec.steps)[:: -1 if spec.backward else 1]:
         h, c = _step(spec, np.split(x[step], spec.gates, axis=1), h, c, params)

@@ -17,11 +17,12 @@ LEAST_STATE = 2.0**-64  # the largest element of a state is taken as this at lea
 
 @dataclass(frozen=True, kw_only=True)
 class Recurrence(OperatorSpec):
-    """The steps of an LSTM, a GRU or an RNN from a state of zeros; x is float32.
+    """The steps of an LSTM, a GRU or an RNN, from a state of zeros or a given one; all are float32.
 
     x is (steps, batch, gates * hidden), or with ``time`` 1 (batch, steps, gates * hidden): of each
     step the products of its input, biases included, gate by gate: LSTM i, f, g, o; GRU r, z, n.
-    ``backward`` begins with the last step. With h and c the state before a step, s the logistic
+    ``backward`` begins with the last step. With ``given`` the state before the first step is read:
+    h and, of an LSTM, c, (batch, hidden) each. With h and c the state before a step, s the logistic
     function (:class:`Sigmoid`), ``a_k`` the sum ``x_k + sum w_k h`` of gate k:
 
     lstm:  ``c' = fma(s(a_f), c, s(a_i) * tanh(a_g))``, ``h' = s(a_o) * tanh(c')``
@@ -50,6 +51,7 @@ class Recurrence(OperatorSpec):
     hidden: int
     time: int = 0
     backward: bool = False
+    given: bool = False
     gives: Literal["outputs", "memory"] = "outputs"
     quantized: bool = False
     y: DType = "float32"
@@ -58,6 +60,18 @@ class Recurrence(OperatorSpec):
     def gates(self) -> int:
         """Rows of the weights for each element of the state."""
         return GATES[self.cell]
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of the activations it reads."""
+        return ("x", *self.states)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of the activations that are the state before the first step."""
+        if not self.given:
+            return ()
+        return ("h", "c") if self.cell == "lstm" else ("h",)
 
     @property
     def params(self) -> tuple[str, ...]:
@@ -75,15 +89,15 @@ class Recurrence(OperatorSpec):
         return static_size(self.batch) * self.steps * self.gates * self.hidden**2
 
     def shape(self, name: str) -> Shape:
-        """Logical shape of x and y."""
-        if name == "y" and self.gives == "memory":
+        """Logical shape of x, y and the states."""
+        if name in self.states or (name == "y" and self.gives == "memory"):
             return (self.batch, self.hidden)
         sizes = (self.batch, self.steps) if self.time else (self.steps, self.batch)
         return (*sizes, self.hidden if name == "y" else self.gates * self.hidden)
 
     def dtype(self, name: str) -> str:
-        """Element type of x and y."""
-        return "float32" if name == "x" else self.y
+        """Element type of x, y and the states."""
+        return self.y if name == "y" else "float32"
 
     def constant_dtype(self, name: str) -> str:
         """Element type of constant ``name``."""

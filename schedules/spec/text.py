@@ -99,6 +99,7 @@ _UNSAID = {
     "weights": "int8",
     "sum_first": False,
     "shifted": False,
+    "given": False,
 }
 """Fields that are left out where they have this value: texts from before them stay the same."""
 

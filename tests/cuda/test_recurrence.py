@@ -17,12 +17,14 @@ from tests.recurrent_networks import BOTH, SIZE, STEPS, recurrent_model
 from tests.schedules.recurrence_cases import CASES as SPECS
 from tests.schedules.recurrence_cases import arrays_of
 
-WANTED = Layouts(inputs=(ROW,), output=ROW)
 FLOATS = {
     f"{name}_floats": dataclasses.replace(SPECS[name], quantized=False, y="float32")
-    for name in ("lstm_ragged", "gru", "gru_state")
+    for name in ("lstm_ragged", "gru", "gru_state", "lstm_given")
 }
-CASES = {name: Case(spec=spec, wanted=WANTED) for name, spec in {**SPECS, **FLOATS}.items()}
+CASES = {
+    name: Case(spec=spec, wanted=Layouts(inputs=(ROW,) * len(spec.tensors), output=ROW))
+    for name, spec in {**SPECS, **FLOATS}.items()
+}
 
 
 @pytest.fixture(scope="module")

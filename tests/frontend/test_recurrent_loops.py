@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from relay_int8.compiler.pipeline import normalize
@@ -23,6 +24,8 @@ CASES = {
     "lstm_zeros": ("LSTM", {"outputs": ("", "Y_h"), "direction": "reverse", "states": True}),
     "gru": ("GRU", {"outputs": ALL[:2], "direction": BOTH}),
     "gru_product": ("GRU", {"outputs": ALL[:2], "linear_before_reset": 1, "batch": 2}),
+    "lstm_given": ("LSTM", {"outputs": ALL, "direction": BOTH, "given": True}),
+    "gru_given": ("GRU", {"outputs": ALL[:2], "given": True, "linear_before_reset": 1, "batch": 2}),
     "rnn": ("RNN", {"outputs": ALL[:2], "direction": "reverse"}),
 }
 
@@ -32,22 +35,26 @@ def specs_of(mod) -> list[Recurrence]:
     return [spec for spec in found if isinstance(spec, Recurrence)]
 
 
-def sequence(proto, seed: int = 1) -> np.ndarray:
-    dims = proto.graph.input[0].type.tensor_type.shape.dim
-    sizes = [dim.dim_value for dim in dims]
-    return np.random.default_rng(seed).normal(size=sizes).astype(np.float32)
+def arrays(proto, seed: int = 1) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    shapes = [x.type.tensor_type.shape.dim for x in proto.graph.input]
+    return [rng.normal(size=[dim.dim_value for dim in dims]).astype(np.float32) for dims in shapes]
+
+
+def sequence(proto) -> np.ndarray:
+    return arrays(proto)[0]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_equals_onnxruntime(case):
     operator, options = CASES[case]
     proto = recurrent_model(operator, **options)
-    x, mod = sequence(proto), import_onnx(proto)
-    assert_close(run_lowered(mod, x), run_onnx(proto, x))
+    inputs, mod = arrays(proto), import_onnx(proto)
+    assert_close(run_lowered(mod, *inputs), run_onnx(proto, *inputs))
     kinds = [group.kind for group in find_groups(normalize()(mod)["main"])]
     memories = "Y_c" in options["outputs"]
     assert kinds.count("recurrence") == (1 + (options.get("direction") == BOTH)) * (1 + memories)
-    assert len(kinds) < 20
+    assert len(kinds) < 30
 
 
 @pytest.mark.parametrize("operator", ["LSTM", "GRU", "RNN"])
@@ -88,6 +95,28 @@ def test_more_steps_than_are_unrolled_are_a_loop():
     proto = recurrent_model("GRU")
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 3000
     assert [spec.steps for spec in specs_of(import_onnx(proto))] == [3000]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("operator", ["LSTM", "GRU"])
+def test_a_first_state_that_was_learned(operator):
+    proto = recurrent_model(operator, given=True)
+    _, *states = arrays(proto)
+    names = [x.name for x in proto.graph.input[1:]]
+    del proto.graph.input[1:]
+    proto.graph.initializer.extend(map(numpy_helper.from_array, states, names))
+    mod = normalize()(import_onnx(proto))
+    assert "recurrence" in [group.kind for group in find_groups(mod["main"])]
+    assert_close(run_lowered(mod, sequence(proto)), run_onnx(proto, sequence(proto)))
+
+
+@pytest.mark.fast
+def test_another_batch_of_states():
+    """States follow the batch where that is an axis of theirs; states of no batch are refused."""
+    proto = recurrent_model("LSTM", layout=1, given=True, batch=2)
+    (spec,) = specs_of(with_batch(normalize()(import_onnx(proto)), 6))
+    assert spec.batch == 6 and spec.shape("c") == (6, 20)
+    assert not has_batch(normalize()(import_onnx(recurrent_model("LSTM", given=True))))
 
 
 @pytest.mark.fast

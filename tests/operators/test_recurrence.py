@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tvm
+from onnx import numpy_helper
 
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.passes.lower.realize import realized_groups
@@ -34,6 +35,8 @@ NETWORKS = {
     "gru": {"operator": "GRU", "dense": 5, "direction": "reverse"},
     "gru_product": {"operator": "GRU", "dense": 5, "linear_before_reset": 1},
     "rnn": {"operator": "RNN", "dense": 5},
+    "lstm_given": {"operator": "LSTM", "dense": 7, "given": True},
+    "gru_given": {"operator": "GRU", "dense": 5, "given": True, "linear_before_reset": 1},
 }
 
 
@@ -42,10 +45,12 @@ def canonical(name: str) -> tvm.IRModule:
 
 
 def quantized(mod: tvm.IRModule, **options) -> QuantizedNetwork:
-    (x,) = mod["main"].params
-    sizes = [int(size) for size in x.ty.shape]
-    values = np.random.default_rng(1).normal(size=sizes).astype(np.float32)
-    return QuantizedNetwork.make(mod, inputs={"x": values}, **options)
+    rng = np.random.default_rng(1)
+    inputs = {
+        str(param.name): rng.normal(size=[int(size) for size in param.ty.shape]).astype(np.float32)
+        for param in mod["main"].params
+    }
+    return QuantizedNetwork.make(mod, inputs=inputs, **options)
 
 
 @pytest.mark.parametrize(
@@ -135,3 +140,18 @@ def test_the_simulation_has_integers_too():
 
 def only(layer: LayerPlan, kind: str) -> LayerPlan:
     return layer if layer.kind == kind else replace(layer, reason="it is left out")
+
+
+@pytest.mark.parametrize("name", ["lstm_given", "gru_given"])
+def test_a_first_state_that_was_learned(name: str):
+    proto = recurrent_model(**NETWORKS[name])
+    states = list(proto.graph.input[1:])
+    del proto.graph.input[1:]
+    for state in states:
+        sizes = [dim.dim_value for dim in state.type.tensor_type.shape.dim]
+        array = np.random.default_rng(3).normal(size=sizes).astype(np.float32)
+        proto.graph.initializer.append(numpy_helper.from_array(array, state.name))
+    network = quantized(normalize()(import_onnx(proto)))
+    (layer,) = (layer for layer in network.plan.layers if layer.kind == "recurrence")
+    assert layer.integer
+    assert_equals_oracle(network, named_target(FASTEST), fewest=1)

@@ -16,19 +16,36 @@ from tests.oracle.functions import exp, sigmoid
 Weights = tuple[Array, Array | None]
 
 
-def recurrence(x: Array, w: Array, bias: Array | None = None, **at: Any) -> Array:
-    """Return the outputs or the last memory of a layer; ``scale`` is there for integer weights."""
+def recurrence(x: Array, *others: Array, **at: Any) -> Array:
+    """Return the outputs or the last memory of a layer; ``scale`` is there for integer weights.
+
+    ``others`` are the states before the first step, the weights, and the bias of a GRU.
+    """
+    count = state_count(at)
+    states, (w, *biases) = others[:count], others[count:]
+    bias = biases[0] if biases else None
     sequences = x if at["time"] else x.swapaxes(0, 1)
-    found = [_sequence(each, w, bias, at) for each in sequences]
+    zeros = np.zeros((len(sequences), w.shape[1]), np.float32)
+    h, c = [*states, zeros, zeros][:2]
+    found = [_sequence(each, w, bias, h[n], c[n], at) for n, each in enumerate(sequences)]
     if at["gives"] == "memory":
         return np.stack([memory for _, memory in found])
     return np.stack([outputs for outputs, _ in found], axis=1 - at["time"])
 
 
-def _sequence(x: Array, w: Array, bias: Array | None, at: dict[str, Any]) -> tuple[Array, Array]:
-    """Return (steps, hidden) and the last memory."""
+def state_count(at: dict[str, Any]) -> int:
+    """Return how many tensors are the state before the first step: h and, of an LSTM, c, or none."""
+    if not at.get("given"):
+        return 0
+    return 2 if at["cell"] == "lstm" else 1
+
+
+def _sequence(
+    x: Array, w: Array, bias: Array | None, h: Array, c: Array, at: dict[str, Any]
+) -> tuple[Array, Array]:
+    """Return (steps, hidden) and the last memory; h and c are those before the first step."""
     hidden = w.shape[1]
-    state = {"h": np.zeros(hidden, np.float32), "c": np.zeros(hidden, np.float32)}
+    state = {"h": h, "c": c}
     outputs = np.zeros((len(x), hidden), np.float32)
     for t in reversed(range(len(x))) if at["backward"] else range(len(x)):
         inputs = x[t].reshape(-1, hidden)

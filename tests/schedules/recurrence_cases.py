@@ -17,6 +17,15 @@ CASES = {
         cell="gru", batch=2, steps=5, hidden=40, time=1, backward=True, quantized=True, y="int8"
     ),
     "gru_state": Recurrence(cell="gru_state", batch=2, steps=6, hidden=19, quantized=True),
+    "lstm_given": Recurrence(
+        cell="lstm", batch=2, steps=3, hidden=23, given=True, quantized=True, y="int8"
+    ),
+    "gru_given": Recurrence(
+        cell="gru", batch=2, steps=4, hidden=32, time=1, given=True, quantized=True
+    ),
+    "memory_given": Recurrence(
+        cell="lstm", batch=1, steps=2, hidden=40, time=1, gives="memory", given=True, quantized=True
+    ),
     "rnn": Recurrence(cell="rnn", batch=1, steps=7, hidden=70, backward=True, quantized=True),
     "wide": Recurrence(cell="lstm", batch=1, steps=3, hidden=600, quantized=True, y="uint8"),
 }
@@ -30,6 +39,7 @@ def arrays_of(spec: Recurrence, seed: int = 1) -> dict[str, np.ndarray]:
     sizes = (batch, spec.steps) if spec.time else (spec.steps, batch)
     arrays: dict[str, Any] = {"x": rng.normal(0, 2, (*sizes, rows)).astype(np.float32)}
     arrays["x"][..., ::7] *= 20
+    arrays |= {name: rng.normal(size=(batch, hidden)).astype("float32") for name in spec.states}
     if spec.quantized:
         arrays["w"] = rng.integers(-127, 128, (rows, hidden)).astype(np.int8)
         arrays["scale"] = (rng.uniform(0.5, 1.5, rows) / (74 * hidden**0.5)).astype(np.float32)

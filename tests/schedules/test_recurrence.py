@@ -44,8 +44,9 @@ def by_definition(spec: Recurrence, arrays: dict[str, np.ndarray]) -> np.ndarray
     x = x if spec.time else x.swapaxes(0, 1)
     w = arrays["w"].astype(np.float64).reshape(spec.gates, spec.hidden, spec.hidden)
     outputs, memories = [], []
-    for sequence in x:
-        h = c = np.zeros(spec.hidden)
+    for n, sequence in enumerate(x):
+        zeros = np.zeros(spec.hidden)
+        h, c = (arrays[name][n] if name in spec.states else zeros for name in ("h", "c"))
         found = {}
         for t in range(spec.steps)[:: -1 if spec.backward else 1]:
             parts, of_state = sequence[t].reshape(spec.gates, -1), w @ h
@@ -85,7 +86,9 @@ def test_reference_is_the_oracle(case):
     arrays = arrays_of(spec)
     at = {"cell": spec.cell, "time": spec.time, "backward": spec.backward, "gives": spec.gives}
     w, bias = arrays["w"].astype(np.int64), arrays["bias"]
-    expected = oracle.recurrence(arrays["x"], w, bias, scale=arrays["scale"], **at)
+    states = [arrays[name] for name in spec.states]
+    at["given"] = spec.given
+    expected = oracle.recurrence(arrays["x"], *states, w, bias, scale=arrays["scale"], **at)
     np.testing.assert_array_equal(reference(spec, arrays, arrays), expected)
 
 
@@ -107,7 +110,7 @@ def test_equals_reference(flavour, case):
     np.testing.assert_array_equal(y, reference(CASES[case], arrays, arrays))
 
 
-@pytest.mark.parametrize("case", ["lstm", "lstm_memory", "gru", "gru_state", "rnn"])
+@pytest.mark.parametrize("case", ["lstm", "lstm_given", "lstm_memory", "gru", "gru_state", "rnn"])
 def test_floats(case):
     spec = in_float(CASES[case])
     arrays = arrays_of(spec)

@@ -33,7 +33,7 @@ def gate_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -
         Ranges of their inputs.
     """
     integer = plan.integer_layers
-    gated = {var for group in groups if group.kind == RECURRENCE for var in group.floats}
+    gated = {group.floats[0] for group in groups if group.kind == RECURRENCE}
     refused = {}
     for group in groups:
         if group.kind != DENSE or group.name not in integer or group.output not in gated:

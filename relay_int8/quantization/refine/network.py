@@ -141,13 +141,13 @@ class NumpyNetwork:
         with np.errstate(all="ignore"):  # infinities are values, as in kernels
             return self._evaluators[group.name](xs)
 
-    def evaluate_state(self, group: Group, x: Array) -> Array:
+    def evaluate_state(self, group: Group, xs: Sequence[Array]) -> Array:
         """Return the result of a recurrent layer whose state multiplies integers."""
         key = f"{group.name}:integers"
         if key not in self._evaluators:
             values = {**self._values, group.members[0]: call_in_integers(group)}
             self._evaluators[key] = _each(group, _compiled(group, values))
-        return self._evaluators[key]([x])
+        return self._evaluators[key](xs)
 
     def _evaluator(self, group: Group) -> Callable[[Sequence[Array]], Array]:
         record = operator_of(group)
@@ -216,7 +216,7 @@ class _State:
             xs = [self.seen(name, integer=integer) for name in names]
             xs += [self.seen(name, integer=False) for name in floats]
             if integer and group.state_weight is not None:
-                return self._network.evaluate_state(group, xs[0])
+                return self._network.evaluate_state(group, xs)
             return self._network.evaluate(group, xs)
         assert self._simulation is not None
         x = self._params.get(names[0])

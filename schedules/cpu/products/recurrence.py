@@ -100,7 +100,7 @@ class _Emitter:
         self.inputs = self._inputs()
 
     def emit(self) -> None:
-        """Emit the steps, from a state of zeros on."""
+        """Emit the steps, from the state before the first one on."""
         self._begin()
         spec, batch = self.spec, self.buffers["x"].shape[1 - self.spec.time]
         with T.serial(T.int64(spec.steps)) as i:
@@ -178,13 +178,16 @@ class _Emitter:
         return self.x[ramp(LANES, first + block * LANES)]
 
     def _begin(self) -> None:
-        """Emit a state of zeros."""
+        """Emit the state before the first step: zeros, or what is given."""
         for state in self.held.values():
             with T.serial(T.int64(self.blocks)) as block:
                 T.buffer_store(state, _zeros(), [ramp(LANES, block * LANES)])
         if self.inputs is not None:
             with T.grid(T.int64(self.spec.gates), T.int64(self.blocks)) as (gate, block):
                 T.buffer_store(self.inputs, _zeros(), [gate, ramp(LANES, block * LANES)])
+        for name in self.spec.states:
+            with T.serial(T.int64(self.spec.hidden)) as k:
+                T.buffer_store(self.held[name], self.buffers[name][self.n, k], [k])
         self._multiply_next(self.held["h"])
 
     def _copy_inputs(self, row: Expr) -> None:

@@ -47,7 +47,7 @@ def arguments(dot: Dot, spec: Recurrence) -> dict[str, tuple[Any, str]]:
         **{"s": (1,), "z": (1,), "clamp": (2,)},
     }
     return {
-        "x": (spec.shape("x"), "float32"),
+        **{name: (spec.shape(name), "float32") for name in spec.tensors},
         **{name: (shapes[name], spec.constant_dtype(name)) for name in spec.params},
         "y": (spec.shape("y"), spec.y),
     }

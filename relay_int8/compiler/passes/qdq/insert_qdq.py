@@ -26,6 +26,7 @@ from relay_int8.graph.attributes import QRANGE
 from relay_int8.graph.group import Group, Weight
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import Plan
+from relay_int8.graph.spec_calls import spec_of
 from relay_int8.numerics import qparams
 from relay_int8.numerics.qparams import QParams
 from relay_int8.operators.registry import linear_of
@@ -119,8 +120,11 @@ class _Inserter:
         """Replace the constant weights of a recurrent layer's state by their Q/DQ pair."""
         scale = qparams.weight_scales(weight.values, np.zeros(len(weight.values)), np.float32(1))
         pair = self._weight_pair(weight.values, scale, 0, name)
-        x, _, *others = call.args[1].fields
-        arguments = [call.args[0], relax.Tuple([x, pair, *others])]
+        spec = spec_of(call)
+        assert spec is not None
+        fields = list(call.args[1].fields)
+        fields[len(spec.tensors)] = pair
+        arguments = [call.args[0], relax.Tuple(fields)]
         return relax.Call(call.op, arguments, call.attrs, call.ty_args)
 
     def _weight_pair(

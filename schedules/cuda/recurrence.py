@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ class _Emitter:
             with T.serial(T.int64(self.turns)) as turn:
                 T.buffer_store(state, tirx.const(0, "float32"), [turn])
         for name in self.spec.states:
-            self._each(lambda turn, element, name=name: self._copy_state(name, turn, element))
+            self._each(partial(self._copy_state, name))
 
     def _copy_state(self, name: bodies.Held, turn: Expr, element: Expr) -> None:
         T.buffer_store(self.held[name], self.buffers[name][self.n, element], [turn])

@@ -67,7 +67,7 @@ class Recurrence(OperatorSpec):
         return ("x", *self.states)
 
     @property
-    def states(self) -> tuple[str, ...]:
+    def states(self) -> tuple[Literal["h", "c"], ...]:
         """Names of the activations that are the state before the first step."""
         if not self.given:
             return ()

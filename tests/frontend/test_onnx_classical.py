@@ -47,6 +47,18 @@ def test_equals_onnxruntime(name: str):
     assert_close(run_relax(import_onnx(proto), X), run_onnx(proto, X))
 
 
+@pytest.mark.parametrize(
+    ("absent", "values"), [(np.nan, [1.0, 2.0, 3.0, 4.0]), (0.0, [0.5])], ids=["nan", "zero"]
+)
+def test_missing_elements_are_filled_in(absent: float, values: list[float]):
+    proto = classical(
+        [ml("Imputer", ["x"], imputed_value_floats=values, replaced_value_float=absent)]
+    )
+    x = X.copy()
+    x[0, 1:3] = absent
+    assert_close(run_relax(import_onnx(proto), x), run_onnx(proto, x))
+
+
 def test_the_label_of_the_largest_score():
     """As MLPClassifier is written: the labels are picked by an index."""
     nodes = [
@@ -96,6 +108,8 @@ def test_refused_classifiers():
 
 
 def test_refused_by_name():
+    with pytest.raises(UnsupportedOpError, match="it has no imputed_value_floats"):
+        import_onnx(classical([ml("Imputer", ["x"], replaced_value_float=0.0)]))
     with pytest.raises(UnsupportedOpError, match=r"ai\.onnx\.ml\.ZipMap .*zipmap=False"):
         import_onnx(classical([ml("ZipMap", ["x"], classlabels_int64s=[0, 1, 2, 3])]))
     with pytest.raises(UnsupportedOpError, match="post_transform is PROBIT"):

@@ -28,6 +28,20 @@ def _scaler(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -
     return relax.op.multiply(bb.emit(relax.op.subtract(x, offset)), scale)
 
 
+def _imputer(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
+    """Put the value of a feature, or of all, where an element is the one that stands for none."""
+    x = inputs[0]
+    kind = "float" if dtype(x) == "float32" else "int64"
+    filled, absent = attributes.get(f"imputed_value_{kind}s"), f"replaced_value_{kind}"
+    if not filled:
+        raise NotImplementedError(f"it has no imputed_value_{kind}s")
+    value = attributes.get(absent, 0)
+    is_nan = isinstance(value, float) and np.isnan(value)
+    missing = relax.op.isnan(x) if is_nan else relax.op.equal(x, relax.const(value, dtype(x)))
+    values = relax.const(np.array(filled, dtype(x)))
+    return relax.op.where(bb.emit(missing), values, x)
+
+
 def _normalizer(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:
     """Divide each row by its largest element, its sum of sizes or its length."""
     x = _real(bb, inputs[0])
@@ -107,6 +121,7 @@ def _real(bb: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
 
 CLASSICAL: dict[str, Converter] = {
     "ArrayFeatureExtractor": _features,
+    "Imputer": _imputer,
     "LinearClassifier": _linear_classifier,
     "LinearRegressor": _linear_regressor,
     "Normalizer": _normalizer,

@@ -59,6 +59,15 @@ def test_missing_elements_are_filled_in(absent: float, values: list[float]):
     assert_close(run_relax(import_onnx(proto), x), run_onnx(proto, x))
 
 
+def test_missing_integers_are_filled_in():
+    proto = classical([ml("Imputer", ["x"], imputed_value_int64s=[7], replaced_value_int64=-1)])
+    for value in (proto.graph.input[0], proto.graph.output[0]):
+        value.type.tensor_type.elem_type = TensorProto.INT64
+    x = np.array([[1, -1, 3, 4], [-1, 2, 0, -1], [0, 0, 5, 6]])
+    (found,) = run_relax(import_onnx(proto), x)
+    np.testing.assert_array_equal(found, run_onnx(proto, x)[0])
+
+
 def test_the_label_of_the_largest_score():
     """As MLPClassifier is written: the labels are picked by an index."""
     nodes = [

@@ -1,5 +1,6 @@
 """PyTorch operators that are written as several others: equal to NumPy."""
 
+import itertools
 import math
 
 import numpy as np
@@ -273,6 +274,25 @@ def test_rows_of_a_bag_that_do_not_count(offsets):
     np.testing.assert_allclose(total, [A[bag].sum(0) for bag in bags], rtol=1e-5, atol=1e-6)
     (mean,) = computed("embedding_bag", A, **given, mode=1)
     np.testing.assert_allclose(mean, [A[bag].mean(0) for bag in bags], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", [0, 1], ids=["sum", "mean"])
+@pytest.mark.parametrize("last", [False, True])
+def test_bags_that_begin_where_is_computed(mode, last):
+    indices, offsets = np.array([1, 2, 0, 0, 2, 1]), np.array([0, 2, 2, 5], "float32")
+    bounds = (offsets if last else np.append(offsets, 6)).astype(int)
+    given = {"weight": A, "indices": indices, "offsets": offsets, "include_last_offset": last}
+    (found,) = computed("embedding_bag", offsets, **given, mode=mode)
+    bags = [A[indices[begin:end]] for begin, end in itertools.pairwise(bounds)]
+    sums = [bag.sum(0) / (max(len(bag), 1) if mode else 1) for bag in bags]
+    np.testing.assert_allclose(found, sums, rtol=1e-5, atol=1e-6)
+
+
+def test_maxima_of_bags_that_begin_where_is_computed_are_refused():
+    offsets = np.array([0, 2], "float32")
+    given = {"weight": A, "indices": np.array([1, 2, 0]), "offsets": offsets}
+    with pytest.raises(NotImplementedError, match="where bags begin is computed"):
+        computed("embedding_bag", offsets, **given, mode=2)
 
 
 def test_rows_of_bounded_length():

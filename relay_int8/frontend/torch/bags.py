@@ -20,7 +20,7 @@ COMBINE = (relax.op.sum, relax.op.mean, relax.op.max)
 def _embedding_bag(step: TorchStep) -> Result:
     """Return sums, means or maxima of bags, the first result of four.
 
-    Bags lie behind each other in the indices and begin at constant offsets.
+    Bags lie behind each other in the indices, and begin at offsets that are constant or computed.
     """
     table, indices = step.tensor("weight"), step.tensor("indices")
     mode = step.integer("mode", 0)
@@ -34,7 +34,15 @@ def _embedding_bag(step: TorchStep) -> Result:
     if weights is not None:
         column = step.emit("column", relax.op.expand_dims(weights, 1))
         rows = step.emit("weighted", relax.op.multiply(rows, column))
-    bounds = _bounds(step, shape(indices)[0])
+    offsets = step.tensor("offsets")
+    if constant(offsets) is None:
+        if padding >= 0 or COMBINE[mode] is relax.op.max:
+            raise NotImplementedError(
+                "where bags begin is computed, and it is a maximum or has a padding_idx: give it "
+                "indices of two axes, a bag a row"
+            )
+        return [_by_members(step, rows, offsets, is_mean=COMBINE[mode] is relax.op.mean)]
+    bounds = _bounds(step, constant(offsets), shape(indices)[0])
     if (np.diff(bounds) < 1).any():
         raise NotImplementedError("an empty bag")
     if padding < 0:
@@ -67,13 +75,41 @@ def _combined(
     return relax.op.concat(bags, 0)
 
 
-def _bounds(step: TorchStep, count: int) -> np.ndarray:
-    """Return where bags begin, and the end of the last."""
-    offsets = constant(step.tensor("offsets"))
-    if offsets is None:
-        raise NotImplementedError(
-            "where bags begin is computed, not constant: give it indices of two axes, a bag a row"
+def _by_members(
+    step: TorchStep, rows: relax.Expr, offsets: relax.Expr, *, is_mean: bool
+) -> relax.Expr:
+    """Return sums or means of bags that begin at computed offsets; of empty ones, zeros.
+
+    A matrix of zeros and ones, (bags, rows), says which rows are members; sums are its product.
+    """
+    count, bags, kind = shape(rows)[0], shape(offsets)[0], dtype(offsets)
+    ends = offsets
+    if not step.flag("include_last_offset", False):
+        last = relax.const([count], kind)
+        ends = step.emit("bounds", relax.op.concat([offsets, last], 0))
+        bags += 1
+    begin, end = (
+        step.emit("bound", relax.op.expand_dims(step.emit("bound", bound), 1))
+        for bound in (
+            relax.op.strided_slice(ends, [0], [0], [bags - 1]),
+            relax.op.strided_slice(ends, [0], [1], [bags]),
         )
+    )
+    places = relax.const(np.arange(count)[None], kind)
+    has_begun = step.emit("begun", relax.op.greater_equal(places, begin))
+    has_not_ended = step.emit("before", relax.op.less(places, end))
+    members = step.emit("members", relax.op.logical_and(has_begun, has_not_ended))
+    matrix = step.emit("matrix", as_type(step, members, dtype(rows)))
+    total = relax.op.matmul(matrix, rows)
+    if not is_mean:
+        return total
+    sizes = step.emit("sizes", relax.op.sum(matrix, 1, keepdims=True))
+    least = step.emit("least", relax.op.maximum(sizes, relax.const(1.0, dtype(rows))))
+    return relax.op.divide(step.emit("total", total), least)
+
+
+def _bounds(step: TorchStep, offsets: np.ndarray, count: int) -> np.ndarray:
+    """Return where bags begin, and the end of the last."""
     if step.flag("include_last_offset", False):
         return offsets
     return np.append(offsets, count)

@@ -38,7 +38,7 @@ def _imputer(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) 
     value = attributes.get(absent, 0)
     is_nan = isinstance(value, float) and np.isnan(value)
     missing = relax.op.isnan(x) if is_nan else relax.op.equal(x, relax.const(value, dtype(x)))
-    values = relax.const(filled, dtype(x))
+    values = relax.const(np.array(filled), dtype(x))
     return relax.op.where(bb.emit(missing), values, x)
 
 

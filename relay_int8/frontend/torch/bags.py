@@ -35,14 +35,15 @@ def _embedding_bag(step: TorchStep) -> Result:
         column = step.emit("column", relax.op.expand_dims(weights, 1))
         rows = step.emit("weighted", relax.op.multiply(rows, column))
     offsets = step.tensor("offsets")
-    if constant(offsets) is None:
+    begins = constant(offsets)
+    if begins is None:
         if padding >= 0 or COMBINE[mode] is relax.op.max:
             raise NotImplementedError(
                 "where bags begin is computed, and it is a maximum or has a padding_idx: give it "
                 "indices of two axes, a bag a row"
             )
         return [_by_members(step, rows, offsets, is_mean=COMBINE[mode] is relax.op.mean)]
-    bounds = _bounds(step, constant(offsets), shape(indices)[0])
+    bounds = _bounds(step, begins, shape(indices)[0])
     if (np.diff(bounds) < 1).any():
         raise NotImplementedError("an empty bag")
     if padding < 0:

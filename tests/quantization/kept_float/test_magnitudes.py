@@ -1,4 +1,4 @@
-"""Squares under a root stay in float: which do, and what is no root."""
+"""Squares and other powers under a root stay in float: which do, and what is no root."""
 
 import numpy as np
 import pytest
@@ -53,6 +53,16 @@ def test_those_summed_along_axes_do_too(axes):
     total = net.emit("total", relax.op.sum(square, axes, keepdims=True))
     root = net.emit("root", relax.op.sqrt(total))
     assert kept(net.module(net.conv("y", root, 4, 1))) == {"square"}
+
+
+@pytest.mark.parametrize(("exponent", "expected"), [(3.0, {"power"}), (1.2, set())])
+def test_means_of_powers_under_a_root_do_if_the_powers_are_steep(exponent, expected):
+    net = NetworkWriter((1, 3, 6, 6))
+    x = net.relu("x1", net.conv("x1/conv", net.x, 8, 3))
+    power = net.emit("power", relax.op.power(x, relax.const(np.float32(exponent))))
+    mean = net.emit("mean", relax.op.mean(power, [2, 3], keepdims=True))
+    root = net.emit("root", relax.op.power(mean, relax.const(np.float32(1 / 3))))
+    assert kept(net.module(net.conv("y", root, 4, 1))) == expected
 
 
 @pytest.mark.parametrize("function", OTHERS)

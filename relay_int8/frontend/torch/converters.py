@@ -25,6 +25,7 @@ from relay_int8.frontend.torch.pooling import POOLING
 from relay_int8.frontend.torch.quantized import QUANTIZED
 from relay_int8.frontend.torch.recurrent import RECURRENT
 from relay_int8.frontend.torch.reductions import REDUCTIONS
+from relay_int8.frontend.torch.regions import REGIONS
 from relay_int8.frontend.torch.rolls import ROLLS
 from relay_int8.frontend.torch.sampling import SAMPLING
 from relay_int8.frontend.torch.scattering import SCATTERING
@@ -99,6 +100,7 @@ CONVERTERS: dict[str, Converter] = (
     | EXPERTS
     | EXTENTS
     | QUANTIZED
+    | REGIONS
 )
 CHECKS = (
     "aten._assert_scalar",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
+from tvm import relax
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import Group
 from relay_int8.operators.channels import keeps_channels
 from relay_int8.operators.move import Move
-from relay_int8.operators.operator import Array
+from relay_int8.operators.operator import Array, Holds
 
 
 class Resize(Move):
@@ -33,6 +34,10 @@ class Resize(Move):
         if coordinates == "half_pixel" and rounding.startswith("round") and whole:
             return None  # rounds to the same pixel where sizes are multiples
         return f"{coordinates} coordinates with {rounding}"
+
+    def passes_sign(self, group: Group, known: Container[relax.Var], holds: Holds) -> bool:
+        """Say no for cubic interpolation, which falls below the smallest value beside an edge."""
+        return group.root.attrs.method != "cubic" and super().passes_sign(group, known, holds)
 
     def passes_factors(self, group: Group) -> bool:
         """Say yes where channels stay: they are resized apart."""

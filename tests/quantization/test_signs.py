@@ -65,6 +65,17 @@ def test_what_pairs_make_of_them(join, short):
     assert ("y" in never) == (join is relax.op.maximum)
 
 
+@pytest.mark.parametrize(
+    ("method", "expected"), [("nearest_neighbor", True), ("linear", True), ("cubic", False)]
+)
+def test_cubic_resizes_of_what_is_never_negative_fall_below_zero(method, expected):
+    net = NetworkWriter()
+    relu = net.relu("relu", net.conv("a", net.x, 8, 3))
+    y = net.emit("y", relax.op.image.resize2d(relu, (20, 20), method=method))
+    never, _ = found(net, net.conv("z", y, 4, 1))
+    assert ("y" in never) == expected
+
+
 @pytest.mark.parametrize("join", [relax.op.divide, relax.op.multiply])
 def test_quotients_and_products_of_what_is_never_negative(join):
     net = NetworkWriter()

@@ -189,9 +189,8 @@ def root_group(index: FunctionIndex, var: relax.Var, value: relax.Expr) -> Group
         group.inputs = [arg for arg in value.args[:1] if isinstance(arg, relax.Var)]
     elif kind == SAMPLE and spec is not None and len(inputs) == len(spec.tensors):
         group.inputs, group.floats = inputs[:1], inputs[1:]
-    elif kind == RECURRENCE:
-        fields = value.args[1].fields
-        count = len(spec.tensors) if spec is not None else 1
+    elif kind == RECURRENCE and spec is not None:
+        fields, count = value.args[1].fields, len(spec.tensors)
         group.state_weight = index.weight(fields[count])
         group.inputs = []
         group.floats = [field for field in fields[:count] if isinstance(field, relax.Var)]

@@ -39,7 +39,7 @@ from schedules.spec import Dense
 from schedules.template import Arrays, Layouts
 
 LARGE_BYTES = 1 << 18  # of y: half of a second cache
-AHEAD = 3  # blocks whose lines are on their way
+ON_THEIR_WAY = 3  # blocks whose lines have been asked for
 SHORT = 64  # rows of x that may be unrolled where tiles do not divide them
 
 
@@ -114,7 +114,7 @@ def store_lanes(spec: Dense, buffer: Any, row: Expr, block: Expr, y: Expr) -> No
         with T.Then():
             T.buffer_store(buffer, value, [row, ramp(LANES, block * LANES)])
             if _is_large(spec):
-                T.evaluate(asked_to_write(buffer, [row, (block + AHEAD) * LANES]))
+                T.evaluate(asked_to_write(buffer, [row, (block + ON_THEIR_WAY) * LANES]))
         with T.Else():
             for lane in range(spec.n % LANES):
                 element = tirx.Shuffle([value], [lane])
@@ -122,9 +122,10 @@ def store_lanes(spec: Dense, buffer: Any, row: Expr, block: Expr, y: Expr) -> No
 
 
 def _is_large(spec: Dense) -> bool:
-    """Whether the lines of y that one block writes are no longer in a cache for the next."""
-    rows = spec.rows if isinstance(spec.rows, int) else 1
-    return rows > 1 and rows * spec.n * np.dtype(spec.y).itemsize > LARGE_BYTES
+    """Whether y has several rows, and more of it than caches hold; symbolic rows may be few."""
+    if not isinstance(spec.rows, int) or spec.rows == 1:
+        return False
+    return spec.rows * spec.n * np.dtype(spec.y).itemsize > LARGE_BYTES
 
 
 def pack(dot: Dot, spec: Dense, params: Arrays) -> Arrays:

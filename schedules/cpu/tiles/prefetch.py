@@ -1,4 +1,4 @@
-"""Fetch the weights of the next task while this one computes.
+"""Fetch the weights of the next task while this one computes, and lines that will be written.
 
 A task computes ``rows`` rows of y for ``blocks`` blocks of output channels, and reads the weights
 of these blocks anew for each tile of a row: from memory for the first one, from the second cache
@@ -11,7 +11,10 @@ read first:
 
 Shares are small and even: a core that waits for more than some twenty lines at once stops loading
 anything (decision 87). Where a network's weights do not stay in the last cache between two runs,
-tasks no longer wait for memory. Exact:  a prefetch computes nothing, and may name any address.
+tasks no longer wait for memory. Kernels that write long rows ask for the lines of these themselves
+(:func:`asked_to_write`, decision 110).
+
+Exact:  a prefetch computes nothing, and may name any address.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.functions import read_functions
 from relay_int8.quantization.quantize import require_ranges_alone
-from relay_int8.quantization.refine.depthwise import scalable_channels
+from relay_int8.quantization.refine.factors import scalable_channels
 from relay_int8.version import __version__
 from schedules.targets import native_target, target_config
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from relay_int8.calibration.histogram import Range
 from relay_int8.calibration.methods import Method
 from relay_int8.numerics.equalization import (
+    WORTH,
     free_factors,
     least_noise_factors,
     typical_power,
@@ -37,7 +38,7 @@ class ScalableChannels:
     Parameters
     ----------
     name
-        The tensor whose ranges decide.
+        The tensor whose ranges decide, or the first of several.
     bounds
         float64 (channels,): the upper bound of each channel's clip; infinite: none.
     positions
@@ -45,45 +46,58 @@ class ScalableChannels:
     tensors
         Name -> which of the channels it has, first and last + 1, of all tensors that are scaled
         and need a range; ``name`` is among them.
+    deciding
+        The tensors whose ranges decide; () is ``name`` alone.
     reads
-        (channels, outputs): the weights of all layers that read the channels, where a factor costs
-        them something, since they have one scale for all channels of an output. None: it is free,
-        as in front of depthwise layers.
+        (channels, outputs, taps): the weights of each layer that reads the channels, where a factor
+        costs it something, since it has one scale for all channels of an output. None: factors are
+        free, as in front of depthwise layers.
+    free_reads
+        (channels, taps): the weights of each depthwise layer beside those of ``reads``.
     gains
         Without ``reads``: name of what a reader writes -> (channels,): by what it multiplies the
         errors of each channel, if channels are to grow no further than that needs.
     power
         (channels,): the mean square of each channel, with ``reads``. None: it is guessed from the
         extremes, and channels that grow leave headroom, as no norm bounds what other images have.
+    worth
+        With ``reads``: that of :func:`~relay_int8.numerics.equalization.least_noise_factors`.
     """
 
     name: str
     bounds: npt.NDArray[np.float64]
     positions: int
     tensors: Mapping[str, tuple[int, int]]
-    reads: npt.NDArray[np.float64] | None = None
+    deciding: tuple[str, ...] = ()
+    reads: tuple[npt.NDArray[np.float64], ...] | None = None
+    free_reads: tuple[npt.NDArray[np.float64], ...] = ()
     gains: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     power: npt.NDArray[np.float64] | None = None
+    worth: float = WORTH
 
-    def factors(self, extremes: Array, observed: Mapping[str, Range]) -> npt.NDArray[np.float32]:
+    def factors(
+        self, extremes: Mapping[str, Array], observed: Mapping[str, Range]
+    ) -> npt.NDArray[np.float32]:
         """Return float32 (channels,): factors by the least and the greatest value of each channel.
 
         Parameters
         ----------
         extremes
-            float32 (2, channels).
+            Name -> float32 (2, channels).
         observed
             Name -> range, over the same images.
         """
+        deciding = np.stack([extremes[name] for name in self.deciding or (self.name,)])
+        largest = np.abs(deciding).max(axis=(0, 1))
         if self.reads is None:
-            largest = np.abs(extremes).max(axis=0)
             values = observed[self.name].images * self.positions
             results = {name: observed[name].largest for name in self.gains if name in observed}
             return free_factors(largest, self.bounds, values, self.gains, results)
         if self.power is not None:
-            return least_noise_factors(extremes, self.power, self.reads)
-        factors = least_noise_factors(extremes, typical_power(extremes), self.reads)
-        return within_range(factors, np.abs(extremes).max(axis=0), self.bounds).astype(np.float32)
+            return least_noise_factors(deciding, self.power, self.reads)
+        power = typical_power(deciding)
+        factors = least_noise_factors(deciding, power, self.reads, self.free_reads, self.worth)
+        return within_range(factors, largest, self.bounds).astype(np.float32)
 
 
 def observed_channels(scalable: Iterable[ScalableChannels], method: Method) -> list[str]:
@@ -113,7 +127,7 @@ def chosen_factors(
     for channels in scalable:
         if any(observed[name].nonfinite for name in channels.tensors):
             continue
-        factors = channels.factors(extremes[channels.name], observed)
+        factors = channels.factors(extremes, observed)
         if (factors != 1).any():
             chosen[channels.name] = factors
     return chosen

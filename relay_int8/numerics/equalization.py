@@ -7,7 +7,7 @@ not. Which factors serve best is the question of two papers. Pure NumPy, no grap
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ HEADROOM = 2.0
 channel has grown: other images have larger ones, and all channels would saturate, not a few."""
 
 STRENGTHS = (0.25, 0.5, 0.75)  # of smoothing; with 1 all channels of other images would saturate
-WORTH = 0.9  # share of the noise without factors above which they are left out
+WORTH = 0.9  # share of the noise without factors above which they are left out, by default
 DEVIATIONS = 8.0  # between the extremes of a channel, as many values of bell-shaped ones have
 ENOUGH_VALUES = 20_000  # of a channel, whose largest other images hardly exceed
 
@@ -134,32 +134,49 @@ def free_factors(
     return np.minimum(factors, needed).astype(np.float32)
 
 
-def least_noise_factors(extremes: Array, power: Array, read: Array) -> npt.NDArray[np.float32]:
+def least_noise_factors(
+    extremes: Array,
+    power: Array,
+    reads: Sequence[Array],
+    free_reads: Sequence[Array] = (),
+    worth: float = WORTH,
+) -> npt.NDArray[np.float32]:
     """Return float32 (channels,): factors by which layers lose least to rounding.
 
-    Both sides have one scale for many channels, the tensor one, the weights one for each output:
+    Both sides have one scale for many channels, a tensor one, the weights one for each output:
     what a factor takes from the one's rounding errors it adds to the other's. Of smoothing factors
-    of several strengths those are taken whose sum of both is least; 1 throughout where that saves
-    less than a tenth.
+    of several strengths those are taken whose sum of both is least; 1 throughout where that is not
+    worth it.
 
     Parameters
     ----------
     extremes
-        (2, channels): the least and the greatest value of each channel.
+        (tensors, 2, channels): the least and the greatest value of each channel, of all tensors
+        that have these channels; each reader reads one of them.
     power
         (channels,): the mean square of each channel.
-    read
-        (channels, outputs): the weights that read the channels.
+    reads
+        (channels, outputs, taps): the weights of each layer that reads the channels.
+    free_reads
+        (channels, taps): those of each layer that has a scale for each channel: depthwise ones.
+    worth
+        Share of the noise without factors that has to be left at most.
     """
-    largest = np.abs(np.asarray(extremes, np.float64)).max(axis=0)
-    weights = np.abs(read).max(axis=1)
-    best, least = (
-        np.ones(len(largest)),
-        WORTH * _noise(np.ones(len(largest)), extremes, power, read),
-    )
+    largest = np.abs(np.asarray(extremes, np.float64)).max(axis=(0, 1))
+    every = (*reads, *free_reads)
+    weights = np.max([np.abs(read.reshape(len(read), -1)).max(axis=1) for read in every], axis=0)
+
+    def _noise(factors: Array) -> float:
+        of_tensors = _step_squared(np.asarray(extremes, np.float64) * factors) * sum(
+            float(np.square(read.T / factors).sum()) for read in every
+        )
+        of_weights = sum(_weight_noise(read, factors) for read in reads)
+        return of_tensors + of_weights * float((power * factors**2).sum())
+
+    best, least = np.ones(len(largest)), worth * _noise(np.ones(len(largest)))
     for strength in STRENGTHS:
         factors = smoothing_factors(largest, weights, strength)
-        noise = _noise(factors, extremes, power, read)
+        noise = _noise(factors)
         if noise < least:
             best, least = factors, noise
     return best.astype(np.float32)
@@ -171,26 +188,25 @@ def typical_power(extremes: Array) -> Array:
     Parameters
     ----------
     extremes
-        (2, channels): the least and the greatest value of each channel.
+        (tensors, 2, channels): the least and the greatest value of each channel; the mean of all
+        tensors is returned.
     """
-    low, high = np.asarray(extremes, np.float64)
-    power: Array = ((high - low) / DEVIATIONS) ** 2
+    low, high = np.moveaxis(np.asarray(extremes, np.float64), 1, 0)
+    power: Array = (((high - low) / DEVIATIONS) ** 2).mean(axis=0)
     return power
 
 
-def _noise(factors: Array, extremes: Array, power: Array, read: Array) -> float:
-    """Return the sum of squares of what rounding adds to all outputs, an input being rounded.
+def _step_squared(extremes: Array) -> float:
+    """Return the mean square of the steps of tensors, (tensors, 2, channels) their extremes."""
+    low, high = np.moveaxis(extremes, 1, 0)
+    steps = (np.maximum(high.max(axis=1), 0) - np.minimum(low.min(axis=1), 0)) / 255
+    return float(np.square(steps).mean())
 
-    Steps of a width s add s**2 / 12 to each number that is rounded; products with the exact number
-    of the other side add up.
-    """
-    low, high = np.asarray(extremes, np.float64) * factors
-    step = (max(high.max(), 0.0) - min(low.min(), 0.0)) / 255
-    weights = read / factors[:, None]
-    steps = np.abs(weights).max(axis=0) / 127
-    of_inputs = step**2 * (weights**2).sum()
-    of_weights = (steps**2).sum() * (power * factors**2).sum()
-    return float(of_inputs + of_weights) / 12
+
+def _weight_noise(read: Array, factors: Array) -> float:
+    """Return the sum of squares of the steps of (channels, outputs, taps) weights of a channel."""
+    steps = np.abs(read.T / factors).max(axis=(0, 2)) / 127
+    return float(np.square(steps).sum()) * read.shape[2]
 
 
 def within_clip(factors: Array, largest: Array, bounds: Array) -> Array:

@@ -88,9 +88,12 @@ class Operator:
         """Say whether the result of ``whole`` contains that of ``group``, of this kind."""
         return False
 
-    def passes_factors(self, group: Group) -> bool:
-        """Say whether factors of channels pass through, so that they may move to its readers."""
-        return False
+    def scaled_inputs(self, group: Group) -> Sequence[relax.Var]:
+        """Return the inputs that alone have to be scaled for each channel of the result to be.
+
+        Factors of channels pass from these to the result; an activation is not looked at.
+        """
+        return ()
 
     def is_bound(self, group: Group) -> bool:
         """Say whether it only moves values into bounds."""

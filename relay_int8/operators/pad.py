@@ -58,9 +58,9 @@ class Pad(Move):
         """Say whether it has a range of its own: its input had better have it too."""
         return adds_values(group)
 
-    def passes_factors(self, group: Group) -> bool:
-        """Say whether nothing but zero is added."""
-        return not adds_values(group) and keeps_channels(group)
+    def scaled_inputs(self, group: Group) -> Sequence[relax.Var]:
+        """Return its input where nothing but zero is added."""
+        return group.inputs if not adds_values(group) and keeps_channels(group) else ()
 
     def passes_sign(self, group: Group, known: Container[relax.Var], holds: Holds) -> bool:
         """Look at input and constant."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -30,9 +30,9 @@ class Pool(Operator):
         """Look at its input."""
         return bool(group.inputs) and all(var in known for var in group.inputs)
 
-    def passes_factors(self, group: Group) -> bool:
-        """Say yes where channels stay: they are pooled apart."""
-        return keeps_channels(group)
+    def scaled_inputs(self, group: Group) -> Sequence[relax.Var]:
+        """Return its input where channels stay: they are pooled apart."""
+        return group.inputs if keeps_channels(group) else ()
 
     def fields(self, group: Group) -> dict[str, Any]:
         """Return the fields of ``Pool2d``, types left out."""

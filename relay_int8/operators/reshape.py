@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tvm import relax
+
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import Group
 from relay_int8.operators.channels import channels_of
@@ -18,14 +20,13 @@ class Reshape(Move):
 
     kind = "reshape"
 
-    def passes_factors(self, group: Group) -> bool:
-        """Say whether rows and channels are all there is: then no element changes its channel."""
+    def scaled_inputs(self, group: Group) -> Sequence[relax.Var]:
+        """Return its input where rows and channels are all there is: no channel is split then."""
         before, after = dataflow.shape(group.inputs[0]), dataflow.shape(group.output)
-        channels = channels_of(before)
-        if channels is None or channels != channels_of(after):
-            return False
-        rows = before[0]
-        return after[0] == rows and math.prod(before) == rows * channels
+        channels, rows = channels_of(before), before[:1]
+        if channels is None or channels != channels_of(after) or after[:1] != rows:
+            return ()
+        return group.inputs if math.prod(before) == rows[0] * channels else ()
 
     def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
         """Return it image by image."""

@@ -39,9 +39,9 @@ class Resize(Move):
         """Say no for cubic interpolation, which falls below the smallest value beside an edge."""
         return group.root.attrs.method != "cubic" and super().passes_sign(group, known, holds)
 
-    def passes_factors(self, group: Group) -> bool:
-        """Say yes where channels stay: they are resized apart."""
-        return keeps_channels(group)
+    def scaled_inputs(self, group: Group) -> Sequence[relax.Var]:
+        """Return its input where channels stay: they are resized apart."""
+        return group.inputs if keeps_channels(group) else ()
 
     def evaluate(self, group: Group, xs: Sequence[Array]) -> Array:
         """Return it, images along the first axis."""

@@ -35,8 +35,8 @@ from relay_int8.quantization.kept_float.rules import magnified_layers
 from relay_int8.quantization.metric import BoundMetric
 from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.quantization.refine.auto import SearchResult, choose_config
-from relay_int8.quantization.refine.depthwise import scalable_channels, with_factors
 from relay_int8.quantization.refine.equalize import equalize
+from relay_int8.quantization.refine.factors import scalable_channels, with_factors
 from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.refine.reconstruct import reconstruct
 from relay_int8.quantization.refine.simulation import Simulation

@@ -15,7 +15,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.graph import dataflow
-from relay_int8.graph.group import Clip, Group, Smooth
+from relay_int8.graph.group import Clip, Group, Leaky, Smooth
 from relay_int8.graph.groups import find_groups
 from relay_int8.operators.concat import Concat
 from relay_int8.operators.linear import Linear
@@ -78,6 +78,16 @@ class Chain:
         """Number of channels that each producer makes."""
         return tuple(len(producer.weight_rows) for producer in self.producers)
 
+    @property
+    def channels(self) -> int:
+        """Number of channels of the tensor."""
+        return sum(self.sizes)
+
+    def shares(self, factors: np.ndarray) -> list[tuple[Group, np.ndarray]]:
+        """Return each producer with the factors of what it gives, of (channels,) ``factors``."""
+        parts = np.split(factors, np.cumsum(self.sizes)[:-1])
+        return list(zip(self.producers, parts, strict=True))
+
 
 def find_chains(func: relax.Function, separate: Collection[str] = ()) -> list[Chain]:
     """Return every chain of a normalized float function, in the order of its producers.
@@ -133,9 +143,20 @@ def _bound(group: Group) -> float | None:
     record = operator_of(group)
     if not isinstance(record, Linear) or record.refusal(group) or group.residual:
         return None
-    if isinstance(group.activation, Clip):
-        return group.activation.high if group.activation.low == 0 else None
+    return bound_of(group.activation)
+
+
+def bound_of(activation: Clip | Leaky | Smooth | None) -> float | None:
+    """Return a clip's upper bound, infinity without a clip, None where it has a lower one too."""
+    if isinstance(activation, Clip):
+        return activation.high if activation.low == 0 else None
     return np.inf
+
+
+def _passes(group: Group) -> bool:
+    """Say whether factors of the channels of all that a group reads pass to its result."""
+    scaled = operator_of(group).scaled_inputs(group)
+    return group.activation is None and len(group.inputs) == len(scaled) == 1
 
 
 def _channel_axis(layer: Group) -> int:
@@ -161,7 +182,7 @@ def _behind(
             if axis != _channel_axis(reader):
                 return None
             followers.append(reader)
-        elif axis == 1 and reader.activation is None and operator_of(reader).passes_factors(reader):
+        elif axis == 1 and _passes(reader):
             behind = _behind(reader, axis, reading, results)
             if behind is None:
                 return None

@@ -30,7 +30,8 @@ from relay_int8.numerics.equalization import (
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import Equalization
 from relay_int8.quantization.refine.chains import Chain, find_chains
-from relay_int8.quantization.refine.depthwise import depthwise_factors, with_factors
+from relay_int8.quantization.refine.depthwise import depthwise_factors
+from relay_int8.quantization.refine.factors import with_factors
 from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.refine.parallel import in_parallel
 from relay_int8.quantization.refine.simulation import Arrays

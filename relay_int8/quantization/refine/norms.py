@@ -41,7 +41,7 @@ def _channels(each: NormReaders) -> ScalableChannels:
         bounds=np.full(channels, np.inf),
         positions=math.prod(dataflow.shape(each.norm.output)[:-1]),
         tensors={name: (0, channels)},
-        reads=np.concatenate(weights, axis=1).astype(np.float64),
+        reads=(np.concatenate(weights, axis=1).astype(np.float64)[..., None],),
         # Normalized values have a mean square of one.
         power=each.gamma.astype(np.float64) ** 2 + each.beta.astype(np.float64) ** 2,
     )

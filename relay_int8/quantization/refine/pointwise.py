@@ -56,10 +56,11 @@ def _is_matrix(layer: Group) -> bool:
 
 def _channels(chain: Chain, wanted: set[str]) -> ScalableChannels:
     reads = [reader.weight_rows.reshape(len(reader.weight_rows), -1).T for reader in chain.readers]
+    weights = np.concatenate(reads, axis=1).astype(np.float64)
     return ScalableChannels(
         name=chain.name,
         bounds=chain.bounds,
         positions=math.prod(dataflow.shape(chain.producers[0].output)[2:]),
         tensors={name: part for name, part in chain.tensors.items() if name in wanted},
-        reads=np.concatenate(reads, axis=1).astype(np.float64),
+        reads=(weights[..., None],),
     )

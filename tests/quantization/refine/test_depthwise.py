@@ -18,7 +18,8 @@ from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.config import QuantConfig, Tools
 from relay_int8.quantization.quantize import quantize
 from relay_int8.quantization.refine.chains import find_chains
-from relay_int8.quantization.refine.depthwise import depthwise_factors, with_factors
+from relay_int8.quantization.refine.depthwise import depthwise_factors
+from relay_int8.quantization.refine.factors import with_factors
 from relay_int8.quantization.refine.network import NumpyNetwork
 from tests.reference import run
 from tests.small_networks import NETWORKS, NetworkWriter, images, nn

@@ -86,7 +86,7 @@ def test_factors_lessen_the_noise_of_inputs_and_weights_together():
     largest = np.where(np.arange(16) == 3, 40.0, rng.uniform(0.5, 1, 16))
     extremes, power = np.stack([-largest, largest]), (largest / 3) ** 2
     read = rng.normal(size=(16, 12))
-    factors = least_noise_factors(extremes.astype(F), power, read)
+    factors = least_noise_factors(extremes[None].astype(F), power, [read[..., None]])
     assert factors.dtype == F and factors[3] == 1 and factors.min() >= 1 and factors.max() > 2
     assert (largest * factors).max() == largest.max()
     before = noise(np.ones(16), extremes, power, read)
@@ -97,7 +97,7 @@ def test_factors_lessen_the_noise_of_inputs_and_weights_together():
 @pytest.mark.parametrize("largest", [np.ones(4), np.zeros(4)])
 def test_channels_alike_have_no_factors(largest):
     extremes = np.stack([-largest, largest])
-    factors = least_noise_factors(extremes, largest**2, np.ones((4, 3)))
+    factors = least_noise_factors(extremes[None], largest**2, [np.ones((4, 3, 1))])
     np.testing.assert_array_equal(factors, np.ones(4, F))
 
 

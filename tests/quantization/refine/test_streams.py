@@ -1,0 +1,149 @@
+"""Residual streams: which channels they have, that nothing else changes, what they bring."""
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from relay_int8.calibration import CalibrationTable, open_data
+from relay_int8.data.tensor_info import TensorInfo
+from relay_int8.errors import CalibrationError
+from relay_int8.numerics.snr import snr_db
+from relay_int8.quantization.annotate import annotate
+from relay_int8.quantization.config import QuantConfig, Tools
+from relay_int8.quantization.quantize import quantize
+from relay_int8.quantization.refine.factors import with_factors
+from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.streams import find_streams, scalable_streams
+from tests.reference import run
+from tests.small_networks import NetworkWriter, images, nn, shape
+
+CHANNELS = 24
+PLAIN = QuantConfig(tools=Tools(equalization="none"))
+SIZES = np.geomspace(0.1, 4, CHANNELS).astype("float32")
+"""Of the channels of a stream: each block writes large values into the same ones."""
+
+
+class Writer(NetworkWriter):
+    """Blocks whose weights have the sizes of the stream's channels."""
+
+    def into(self, name, x, kernel=1):
+        """Return what a convolution adds to a stream."""
+        rng = np.random.default_rng(len(name))
+        w = rng.normal(size=(CHANNELS, shape(x)[1], kernel, kernel)) / shape(x)[1] ** 0.5
+        w = w * SIZES.reshape(-1, 1, 1, 1)
+        y = nn.conv2d(x, relax.const(w.astype("float32")), padding=kernel // 2)
+        bias = relax.const(
+            (rng.normal(size=CHANNELS) * SIZES).astype("float32").reshape(1, -1, 1, 1)
+        )
+        return self.emit(name, relax.op.add(self.emit(f"{name}/sum", y), bias))
+
+    def out_of(self, name, x, channels=8, kernel=1):
+        """Return what a convolution reads of a stream, all channels alike, behind ReLU."""
+        rng = np.random.default_rng(len(name) + 9)
+        w = rng.normal(size=(channels, CHANNELS, kernel, kernel)) / CHANNELS**0.5 / kernel
+        w = (w / SIZES.reshape(1, -1, 1, 1)).astype("float32")
+        y = self.emit(f"{name}/sum", nn.conv2d(x, relax.const(w), padding=kernel // 2))
+        return self.relu(name, y)
+
+
+def stream(end=None):
+    """Return stem -> two residual blocks, the second gated, one ReLU, a pool -> two readers."""
+    net = Writer()
+    s0 = net.relu("s0", net.into("stem", net.x, 3))
+    s1 = net.relu("s1", net.emit("s1/add", relax.op.add(s0, net.into("b1", net.out_of("a1", s0)))))
+    mean = net.emit("mean", nn.avg_pool2d(s1, pool_size=shape(s1)[2:]))
+    gate = net.emit(
+        "gate", relax.op.sigmoid(net.conv("gate/sum", net.relu("m", mean), CHANNELS, 1))
+    )
+    gated = net.emit("gated", relax.op.multiply(s1, gate))
+    s2 = net.emit("s2", relax.op.add(gated, net.into("b2", net.out_of("a2", gated, kernel=3))))
+    if end is not None:
+        s2 = end(net, s2)
+    pool = net.emit("pool", nn.max_pool2d(s2, pool_size=2, strides=2))
+    return net.module(net.conv("y", net.out_of("r", pool), 5, 1))
+
+
+def clipped(net, s2):
+    return net.emit("clipped", relax.op.clip(s2, 0, 6))
+
+
+def shifted(net, s2):
+    return net.emit("shifted", relax.op.add(s2, net.constant(1, CHANNELS, 1, 1)))
+
+
+def joined(net, s2):
+    return net.emit("joined", relax.op.strided_slice(s2, [1], [0], [CHANNELS]))
+
+
+def dataset(arrays):
+    return open_data(
+        [{"x": x} for x in arrays], [TensorInfo(name="x", dtype="float32", shape=arrays[0].shape)]
+    )
+
+
+@pytest.mark.fast
+def test_which_tensors_and_layers_a_stream_has():
+    mod = stream()
+    (found,) = find_streams(mod["main"]).values()
+    assert {"s0", "s1", "mean", "m", "gated", "s2", "pool"} <= set(found.tensors)
+    assert not {"gate", "a1", "a2", "r", "y"} & set(found.tensors)
+    assert [layer.name for layer in found.producers] == ["s0", "s1", "s2"]
+    assert [layer.name for layer in found.readers] == ["a1", "gate", "a2", "r"]
+    assert found.channels == CHANNELS and found.name == "s0"
+    (scalable,) = scalable_streams(mod, annotate(mod, QuantConfig()))
+    assert set(scalable.deciding) == set(scalable.tensors) <= set(found.tensors)
+    assert [read.shape for read in scalable.reads] == [
+        (CHANNELS, 8, 1),
+        (CHANNELS, CHANNELS, 1),
+        (CHANNELS, 8, 9),
+        (CHANNELS, 8, 1),
+    ]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("end", [clipped, shifted, joined])
+def test_what_else_reads_it_leaves_none(end):
+    assert find_streams(stream(end)["main"]) == {}
+
+
+@pytest.mark.fast
+def test_depthwise_readers_have_scales_of_their_own():
+    net = Writer()
+    s = net.emit("s", relax.op.add(net.into("a", net.x), net.into("bb", net.x)))
+    d = net.emit("d", nn.conv2d(s, net.constant(CHANNELS, 1, 3, 3), padding=1, groups=CHANNELS))
+    mod = net.module(net.conv("y", net.relu("r", d), 4, 1), net.conv("z", net.out_of("o", s), 4, 1))
+    (found,) = scalable_streams(mod, annotate(mod, QuantConfig()))
+    assert [read.shape for read in found.reads] == [(CHANNELS, 8, 1)]
+    assert [read.shape for read in found.free_reads] == [(CHANNELS, 9)]
+
+
+def test_the_float_network_computes_the_same():
+    mod = stream()
+    (name,) = find_streams(mod["main"])
+    factors = {name: np.random.default_rng(0).uniform(0.1, 10, CHANNELS).astype("float32")}
+    before, after = NumpyNetwork(mod), NumpyNetwork(with_factors(mod, factors))
+    for x in images(mod, 2):
+        np.testing.assert_allclose(
+            after.run({"x": x})["y"], before.run({"x": x})["y"], rtol=1e-4, atol=1e-4
+        )
+
+
+def test_it_is_nearer_to_the_float_network_and_the_table_holds_it():
+    mod = stream()
+    data, unseen = dataset(images(mod, 12)), images(mod, 16)[12:]
+    wanted = np.concatenate([NumpyNetwork(mod).run({"x": x})["y"] for x in unseen])
+    made = quantize(mod, data)
+    plain, scaled = (
+        snr_db(wanted, np.concatenate([run(each.mod, {"x": x})["y"] for x in unseen]))
+        for each in (quantize(mod, data, PLAIN), made)
+    )
+    assert set(made.table.factors) == {"s0"} and scaled > plain + 3
+    table = CalibrationTable.from_json(made.table.to_json())
+    assert quantize(mod, table).digest == made.digest
+
+
+def test_factors_of_another_network_are_refused():
+    mod = stream()
+    factors = {"s0": np.ones(CHANNELS - 1, "float32")}
+    with pytest.raises(CalibrationError, match="s0, which the model has not beside"):
+        with_factors(mod, factors)

@@ -141,8 +141,8 @@ def _notes(images: int, method: Method, scalable: Sequence[ScalableChannels]) ->
         notes.append(f"only {images} images; {many}, make ranges reliable")
     if scalable and not method.scales_channels:
         notes.append(
-            f"{method} reads the data once, so that no channels in front of depthwise layers or of "
-            "norms are scaled; other methods do that"
+            f"{method} reads the data once, so that no channels in front of depthwise layers, of "
+            "norms or along residual additions are scaled; other methods do that"
         )
     return tuple(notes)
 

@@ -171,7 +171,7 @@ def least_noise_factors(
             float(np.square(read.T / factors).sum()) for read in every
         )
         of_weights = sum(_weight_noise(read, factors) for read in reads)
-        return of_tensors + of_weights * float((power * factors**2).sum())
+        return float(of_tensors + of_weights * (power * factors**2).sum())
 
     best, least = np.ones(len(largest)), worth * _noise(np.ones(len(largest)))
     for strength in STRENGTHS:
@@ -206,7 +206,7 @@ def _step_squared(extremes: Array) -> float:
 def _weight_noise(read: Array, factors: Array) -> float:
     """Return the sum of squares of the steps of (channels, outputs, taps) weights of a channel."""
     steps = np.abs(read.T / factors).max(axis=(0, 2)) / 127
-    return float(np.square(steps).sum()) * read.shape[2]
+    return float(np.square(steps).sum() * read.shape[2])
 
 
 def within_clip(factors: Array, largest: Array, bounds: Array) -> Array:

@@ -32,6 +32,7 @@ from relay_int8.compiler.passes.lower.turn_norms import TurnNorms
 from relay_int8.compiler.passes.lower.vectorize_islands import VectorizeIslands
 from relay_int8.compiler.passes.lower.write_series import WriteSeries
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
+from relay_int8.compiler.passes.normalize.canonicalize_channels import CanonicalizeChannels
 from relay_int8.compiler.passes.normalize.canonicalize_guard import CanonicalizeGuard
 from relay_int8.compiler.passes.normalize.canonicalize_norm import CanonicalizeNorm
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
@@ -83,6 +84,7 @@ def normalize_passes() -> list[Pass]:
         TransposeQuantized(),
         ReplaceSplit(),
         CanonicalizeNorm(),
+        CanonicalizeChannels(),
         CanonicalizeSequence(),
         LowerTransposedConv(axes=3),
         CanonicalizeVideo(),

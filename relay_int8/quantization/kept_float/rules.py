@@ -21,6 +21,7 @@ from relay_int8.quantization.kept_float.spectra import spectrum_reasons
 from relay_int8.quantization.kept_float.squares import square_reasons
 from relay_int8.quantization.kept_float.states import state_reasons
 from relay_int8.quantization.kept_float.steep import steepness_reasons
+from relay_int8.quantization.kept_float.variances import variance_reasons
 
 Reasons = dict[str, str]
 """Name of a group -> why it stays in float."""
@@ -34,6 +35,7 @@ def spoiled_layers(groups: Sequence[Group], func: relax.Function) -> Reasons:
         | logarithm_reasons(groups, results)
         | magnitude_reasons(groups, results)
         | spectrum_reasons(groups, set(func.params), results)
+        | variance_reasons(groups)
     )
 
 

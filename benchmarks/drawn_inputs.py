@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
-from sklearn.datasets import load_sample_images  # type: ignore[import-untyped]
 
 Array = np.ndarray
 RATE = 16000  # samples of a voice in a second
@@ -36,6 +35,9 @@ def page(rng: np.random.Generator, height: int, width: int, lines: int | None = 
 
 def photograph(rng: np.random.Generator, height: int, width: int) -> Array:
     """Return a part of a photograph, (1, 3, height, width) from 0 to 255, perhaps mirrored."""
+    # Here, since it takes seconds to import, and who collects the tests does not draw.
+    from sklearn.datasets import load_sample_images  # type: ignore[import-untyped]
+
     photographs = load_sample_images().images
     whole = photographs[int(rng.integers(len(photographs)))]
     side = int(rng.integers(160, min(whole.shape[:2])))

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import tvm
-from tvm import relax
 
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.mxnet import import_mxnet
-from tests.compiled import NO_CHECKS
+from tests.compiled import UNOPTIMIZED, run_executable, run_with_kernels_of_tvm
 
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6}
 
@@ -135,21 +134,11 @@ class MxnetModel:
         return import_mxnet(self.save(folder, *heads), inputs=shapes)
 
 
-FAST = tvm.target.Target({"kind": "llvm", "opt-level": 0})
-
-
 def run_fast(mod: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
     """Compile with TVM's own kernels, without optimization, and run."""
-    with tvm.transform.PassContext(config=NO_CHECKS):
-        return _results(relax.build(relax.get_pipeline("zero")(mod), FAST), arrays)
+    return run_with_kernels_of_tvm(mod, arrays)
 
 
 def run_lowered(mod: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
     """Compile with the kernels of this project, without optimization, and run."""
-    return _results(compile_module(normalize()(mod), FAST).executable, arrays)
-
-
-def _results(built: relax.VMExecutable, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    result = relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, arrays))
-    tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
-    return [tensor.numpy() for tensor in tensors]
+    return run_executable(compile_module(normalize()(mod), UNOPTIMIZED).executable, arrays)

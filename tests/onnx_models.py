@@ -10,15 +10,13 @@ import numpy as np
 import onnx
 import tvm
 from onnx import TensorProto, helper, numpy_helper
-from tvm import relax
 
-from tests.compiled import NO_CHECKS
+from tests.compiled import run_with_kernels_of_tvm
 
 if TYPE_CHECKING:
     import onnxruntime
 
 Dims = Sequence[int | str]
-UNOPTIMIZED = tvm.target.Target({"kind": "llvm", "opt-level": 0})
 
 
 def model(
@@ -78,11 +76,7 @@ def run_onnx(proto: onnx.ModelProto, *arrays: np.ndarray) -> list[np.ndarray]:
 
 def run_relax(mod: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
     """Compile a module with TVM's own kernels, unoptimized and without checks, and run it."""
-    with tvm.transform.PassContext(config=NO_CHECKS):
-        built = tvm.compile(mod, target=UNOPTIMIZED)
-    result = relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, arrays))
-    tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
-    return [tensor.numpy() for tensor in tensors]
+    return run_with_kernels_of_tvm(mod, arrays)
 
 
 def assert_close(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:

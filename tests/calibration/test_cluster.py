@@ -57,7 +57,7 @@ def test_shards_keep_the_order():
 
 @pytest.fixture(scope="module")
 def client():
-    with connected(None, 3) as client:
+    with connected(None, 2) as client:
         yield client
 
 

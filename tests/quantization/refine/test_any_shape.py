@@ -24,7 +24,7 @@ from relay_int8.quantization.refine.reconstruct import reconstruct
 from relay_int8.quantization.refine.simulation import Simulation
 from schedules.targets import native_target
 from tests.calibration.array_runner import channel_means
-from tests.onnx_models import UNOPTIMIZED
+from tests.compiled import UNOPTIMIZED
 from tests.small_networks import NetworkWriter, any_params, images, nn
 
 op = relax.op

@@ -14,7 +14,7 @@ from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.network import NumpyNetwork
 from relay_int8.quantization.refine.simulation import Simulation, fake_quantize
-from tests.onnx_models import UNOPTIMIZED
+from tests.compiled import UNOPTIMIZED
 from tests.reference import run
 from tests.small_networks import NETWORKS, NetworkWriter, any_params, images
 

@@ -14,57 +14,49 @@ Exact:  bit-identical to the reference, but for the sign of a zero and for NaN.
 from __future__ import annotations
 
 from tvm import tirx
-from tvm.script import tirx as T
+from tvm.tirx.script import builder as T
 
-from schedules.bodies.buffers import whole
+from schedules.bodies.buffers import allocate, declare_arguments, flat, whole
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.elementwise import refuses_kind
 from schedules.cpu.open_size.channel_statistics import general, layouts, memory
 from schedules.cpu.outermost import share_outermost
 from schedules.spec import ChannelExtremes
 from schedules.template import Layouts, ScheduleTemplate
 
+NAME = "channel_extremes_cpu"
+
 
 def kernel(spec: ChannelExtremes, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel of a spec that :func:`general` gave."""
     shape, blocks, positions, lanes, channels = memory(spec)
-
-    # Loops begin at zero: TVM's CanonicalizeLoop loses other beginnings.
-    @T.prim_func(private=True, s_tir=True)
-    def channel_extremes(
-        x: T.Buffer(shape, "float32"), y: T.Buffer((T.int64(2), channels), "float32")
-    ) -> None:
-        """Compare the positions of each channel."""
-        T.func_attr({"tirx.noalias": True})
-        for block in range(blocks):
-            with T.sblock("compare"):
-                b = T.axis.spatial(blocks, block)
-                T.reads(whole(x))
-                T.writes(whole(y))
-                T.sblock_attr({"template": "channel_extremes_cpu"})
-                flat = T.decl_buffer((blocks * positions * lanes,), "float32", data=x.data)
-                least = T.sblock_alloc_buffer((lanes,), "float32")
-                most = T.sblock_alloc_buffer((lanes,), "float32")
-                for lane in T.vectorized(lanes):
-                    least[lane] = flat[b * positions * lanes + lane]
-                    most[lane] = flat[b * positions * lanes + lane]
-                for position in range(positions):
-                    for lane in T.vectorized(lanes):
-                        least[lane] = T.min(
-                            least[lane], flat[(b * positions + position) * lanes + lane]
-                        )
-                        most[lane] = T.max(
-                            most[lane], flat[(b * positions + position) * lanes + lane]
-                        )
-                for lane in range(lanes):
-                    if b * lanes + lane < channels:
-                        y[T.int64(0), b * lanes + lane] = least[lane]
-                        y[T.int64(1), b * lanes + lane] = most[lane]
-
-    return channel_extremes
+    shapes = {"x": (shape, "float32"), "y": ((2, channels), "float32")}
+    with prim_func() as builder:
+        x, y = declare_arguments(shapes).values()
+        # Loops begin at zero: TVM's CanonicalizeLoop loses other beginnings.
+        with T.sblock("root"), T.serial(T.int64(0), blocks) as block, T.sblock("compare"):
+            (b,) = axes("b", [blocks], [block])
+            T.reads(whole(x))
+            T.writes(whole(y))
+            T.sblock_attr({"template": NAME})
+            values = flat(x)
+            least, most = (allocate(name, (lanes,), "float32") for name in ("least", "most"))
+            with T.vectorized(T.int64(0), lanes) as lane:
+                T.buffer_store(least, values[b * positions * lanes + lane], [lane])
+                T.buffer_store(most, values[b * positions * lanes + lane], [lane])
+            pixels, block_lanes = T.serial(T.int64(0), positions), T.vectorized(T.int64(0), lanes)
+            with pixels as position, block_lanes as lane:
+                value = values[(b * positions + position) * lanes + lane]
+                T.buffer_store(least, tirx.min(least[lane], value), [lane])
+                T.buffer_store(most, tirx.max(most[lane], value), [lane])
+            with T.serial(T.int64(0), lanes) as lane, T.If(b * lanes + lane < channels), T.Then():
+                T.buffer_store(y, least[lane], [T.int64(0), b * lanes + lane])
+                T.buffer_store(y, most[lane], [T.int64(1), b * lanes + lane])
+    return builder.get()
 
 
 CHANNEL_EXTREMES_CPU = ScheduleTemplate(
-    name="channel_extremes_cpu",
+    name=NAME,
     kind="channel_extremes",
     refuses=refuses_kind,
     layouts=layouts,

@@ -15,51 +15,46 @@ Exact:  bit-identical to the reference: each sum ascends over the positions.
 from __future__ import annotations
 
 from tvm import tirx
-from tvm.script import tirx as T
+from tvm.tirx.script import builder as T
 
-from schedules.bodies.buffers import whole
+from schedules.bodies.buffers import allocate, declare_arguments, flat, whole
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.elementwise import refuses_kind
 from schedules.cpu.open_size.channel_statistics import general, layouts, memory
 from schedules.cpu.outermost import share_outermost
 from schedules.spec import ChannelMeans
 from schedules.template import Layouts, ScheduleTemplate
 
+NAME = "channel_means_cpu"
+
 
 def kernel(spec: ChannelMeans, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel of a spec that :func:`general` gave."""
     shape, blocks, positions, lanes, channels = memory(spec)
-
-    # Loops begin at zero: TVM's CanonicalizeLoop loses other beginnings.
-    @T.prim_func(private=True, s_tir=True)
-    def channel_means(
-        x: T.Buffer(shape, "float32"),
-        m: T.Buffer((T.int64(1),), "float32"),
-        y: T.Buffer((channels,), "float32"),
-    ) -> None:
-        """Sum the positions of each channel, and scale the sums."""
-        T.func_attr({"tirx.noalias": True})
-        for block in range(blocks):
-            with T.sblock("sum"):
-                b = T.axis.spatial(blocks, block)
-                T.reads(whole(x), m[0])
-                T.writes(whole(y))
-                T.sblock_attr({"template": "channel_means_cpu"})
-                flat = T.decl_buffer((blocks * positions * lanes,), "float32", data=x.data)
-                sums = T.sblock_alloc_buffer((lanes,), "float32")
-                for lane in T.vectorized(lanes):
-                    sums[lane] = T.float32(0)
-                for position in range(positions):
-                    for lane in T.vectorized(lanes):
-                        sums[lane] = sums[lane] + flat[(b * positions + position) * lanes + lane]
-                for lane in range(lanes):
-                    if b * lanes + lane < channels:
-                        y[b * lanes + lane] = sums[lane] * m[0]
-
-    return channel_means
+    shapes = {"x": (shape, "float32"), "m": ((1,), "float32"), "y": ((channels,), "float32")}
+    with prim_func() as builder:
+        x, m, y = declare_arguments(shapes).values()
+        # Loops begin at zero: TVM's CanonicalizeLoop loses other beginnings.
+        with T.sblock("root"), T.serial(T.int64(0), blocks) as block, T.sblock("sum"):
+            (b,) = axes("b", [blocks], [block])
+            T.reads(whole(x), m[0])
+            T.writes(whole(y))
+            T.sblock_attr({"template": NAME})
+            values = flat(x)
+            sums = allocate("sums", (lanes,), "float32")
+            with T.vectorized(T.int64(0), lanes) as lane:
+                T.buffer_store(sums, T.float32(0), [lane])
+            pixels, block_lanes = T.serial(T.int64(0), positions), T.vectorized(T.int64(0), lanes)
+            with pixels as position, block_lanes as lane:
+                value = values[(b * positions + position) * lanes + lane]
+                T.buffer_store(sums, sums[lane] + value, [lane])
+            with T.serial(T.int64(0), lanes) as lane, T.If(b * lanes + lane < channels), T.Then():
+                T.buffer_store(y, sums[lane] * m[0], [b * lanes + lane])
+    return builder.get()
 
 
 CHANNEL_MEANS_CPU = ScheduleTemplate(
-    name="channel_means_cpu",
+    name=NAME,
     kind="channel_means",
     refuses=refuses_kind,
     layouts=layouts,

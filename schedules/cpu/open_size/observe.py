@@ -24,18 +24,20 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.script import tirx as T
 from tvm.target import Target
 from tvm.tirx import Expr
+from tvm.tirx.script import builder as T
 
 from schedules.bodies.body import template_blocks
-from schedules.bodies.buffers import whole
+from schedules.bodies.buffers import allocate, declare_arguments, flat, whole
 from schedules.bodies.expressions import is_ragged
+from schedules.bodies.prim_func import axes, prim_func
 from schedules.cpu.elementwise import ElementwiseUnrolling, refuses_kind
 from schedules.layout import ROW, Layout
 from schedules.spec import Observe
 from schedules.template import Layouts, ScheduleTemplate
 
+NAME = "observe_cpu"
 MAX_TASKS = 16
 TASK_ELEMENTS = 32768  # a task has at least so many, to be worth its partial result
 COPIES = 4  # of each partial histogram: equal neighbours are counted in different ones
@@ -104,9 +106,8 @@ def _is_finite(x: Expr) -> Expr:
 
 
 def _range(parts: Tasks) -> tirx.PrimFunc:
-    tasks, total_size, begin, length = parts.count, parts.total, parts.begin, parts.length
-    most_tasks = T.int64(MAX_TASKS)
-    most, least, sortable = T.int32(INFINITY), T.int32(~INFINITY), _sortable
+    """Return what writes the least and the largest finite value, and how many are not finite."""
+    tasks, most, least = parts.count, T.int32(INFINITY), T.int32(~INFINITY)
 
     def _key(value: Expr, otherwise: Expr) -> Expr:
         key = _sortable(tirx.reinterpret("int32", value))
@@ -115,59 +116,54 @@ def _range(parts: Tasks) -> tirx.PrimFunc:
     def _is_bad(value: Expr) -> Expr:
         return tirx.Select(_is_finite(value), T.int32(0), T.int32(1))
 
-    # Loops begin at zero: TVM's CanonicalizeLoop loses other beginnings.
-    @T.prim_func(private=True, s_tir=True)
-    def observe_range(
-        x: T.Buffer(parts.shape, "float32"), y: T.Buffer((T.int64(3),), "float32")
-    ) -> None:
-        """Write the least and the largest finite value, and how many are not finite."""
-        T.func_attr({"tirx.noalias": True})
-        low = T.sblock_alloc_buffer((most_tasks,), "int32")
-        high = T.sblock_alloc_buffer((most_tasks,), "int32")
-        bad = T.sblock_alloc_buffer((most_tasks,), "int32")
-        for task in range(tasks):
-            with T.sblock("observe"):
-                t = T.axis.spatial(tasks, task)
+    shapes = {"x": (parts.shape, "float32"), "y": ((3,), "float32")}
+    with prim_func() as builder:
+        x, y = declare_arguments(shapes).values()
+        with T.sblock("root"):
+            low, high, bad = (
+                allocate(name, (MAX_TASKS,), "int32") for name in ("low", "high", "bad")
+            )
+            # Loops begin at zero: TVM's CanonicalizeLoop loses other beginnings.
+            with T.serial(T.int64(0), tasks) as task, T.sblock("observe"):
+                (t,) = axes("t", [tasks], [task])
                 T.reads(whole(x))
                 T.writes(low[t], high[t], bad[t])
-                T.sblock_attr({"template": "observe_cpu"})
-                flat = T.decl_buffer((total_size,), "float32", data=x.data)
-                low[t] = most
-                high[t] = least
-                bad[t] = 0
-                for i in range(length(t)):
-                    low[t] = T.min(low[t], _key(flat[begin(t) + i], most))
-                    high[t] = T.max(high[t], _key(flat[begin(t) + i], least))
-                    bad[t] = bad[t] + _is_bad(flat[begin(t) + i])
-        for unit in range(T.int64(1)):
-            with T.sblock("merge"):
-                T.axis.spatial(T.int64(1), unit)
-                T.reads(low[0:tasks], high[0:tasks], bad[0:tasks])
-                T.writes(y[0:3])
-                total = T.sblock_alloc_buffer((T.int64(3),), "int32")
-                total[0] = most
-                total[1] = least
-                total[2] = 0
-                for other in range(tasks):
-                    total[0] = T.min(total[0], low[other])
-                    total[1] = T.max(total[1], high[other])
-                    total[2] = total[2] + bad[other]
-                y[0] = T.reinterpret(sortable(total[0]), dtype="float32")
-                y[1] = T.reinterpret(sortable(total[1]), dtype="float32")
-                y[2] = T.Cast("float32", total[2])
-
-    return observe_range
+                T.sblock_attr({"template": NAME})
+                values = flat(x)
+                T.buffer_store(low, most, [t])
+                T.buffer_store(high, least, [t])
+                T.buffer_store(bad, T.int32(0), [t])
+                with T.serial(T.int64(0), parts.length(t)) as i:
+                    value = values[parts.begin(t) + i]
+                    T.buffer_store(low, tirx.min(low[t], _key(value, most)), [t])
+                    T.buffer_store(high, tirx.max(high[t], _key(value, least)), [t])
+                    T.buffer_store(bad, bad[t] + _is_bad(value), [t])
+            with T.serial(T.int64(0), T.int64(1)) as unit, T.sblock("merge"):
+                axes("unit", [T.int64(1)], [unit])
+                T.reads(*(partial[0:tasks] for partial in (low, high, bad)))
+                T.writes(whole(y))
+                total = allocate("total", (3,), "int32")
+                for index, start in enumerate((most, least, T.int32(0))):
+                    T.buffer_store(total, start, [index])
+                with T.serial(T.int64(0), tasks) as other:
+                    T.buffer_store(total, tirx.min(total[0], low[other]), [0])
+                    T.buffer_store(total, tirx.max(total[1], high[other]), [1])
+                    T.buffer_store(total, total[2] + bad[other], [2])
+                for index in range(2):
+                    T.buffer_store(y, T.reinterpret("float32", _sortable(total[index])), [index])
+                T.buffer_store(y, T.Cast("float32", total[2]), [2])
+    return builder.get()
 
 
 def _histogram(spec: Observe, parts: Tasks) -> tirx.PrimFunc:
+    """Return what counts values by bin: every task for itself, then all together."""
     tasks, bins, slots = parts.count, T.int64(spec.bins), T.int64(spec.bins + 1)
-    total_size, begin, length = parts.total, parts.begin, parts.length
-    copies, chunk_size, most_tasks = T.int64(COPIES), T.int64(CHUNK), T.int64(MAX_TASKS)
+    copies, chunk_size = T.int64(COPIES), T.int64(CHUNK)
 
     def _left(task: Expr, chunk: Expr) -> Expr:
-        return T.min(chunk_size, length(task) - chunk * chunk_size)
+        return tirx.min(chunk_size, parts.length(task) - chunk * chunk_size)
 
-    def slot(value: Expr, low: Expr, inverse: Expr, mask: Expr) -> Expr:
+    def _slot(value: Expr, low: Expr, inverse: Expr, mask: Expr) -> Expr:
         """Return the bin of a value; the last one is for what is not counted."""
         seen = tirx.reinterpret("float32", tirx.reinterpret("int32", value) & mask)
         position = (seen - low) * inverse
@@ -176,47 +172,46 @@ def _histogram(spec: Observe, parts: Tasks) -> tirx.PrimFunc:
         inside = tirx.Select(position > zero, tirx.min(position, highest), zero).astype("int32")
         return tirx.Select(_is_finite(value), inside, T.int32(spec.bins))
 
-    @T.prim_func(private=True, s_tir=True)
-    def observe_histogram(
-        x: T.Buffer(parts.shape, "float32"),
-        low: T.Buffer((T.int64(1),), "float32"),
-        inverse: T.Buffer((T.int64(1),), "float32"),
-        mask: T.Buffer((T.int64(1),), "int32"),
-        y: T.Buffer((bins,), "int32"),
-    ) -> None:
-        """Count values by bin: every task for itself, then all together."""
-        T.func_attr({"tirx.noalias": True})
-        partial = T.sblock_alloc_buffer((most_tasks, copies * slots), "int32")
-        for task in range(tasks):
-            with T.sblock("observe"):
-                t = T.axis.spatial(tasks, task)
+    shapes = {
+        "x": (parts.shape, "float32"),
+        "low": ((1,), "float32"),
+        "inverse": ((1,), "float32"),
+        "mask": ((1,), "int32"),
+        "y": ((bins,), "int32"),
+    }
+    with prim_func() as builder:
+        x, low, inverse, mask, y = declare_arguments(shapes).values()
+        is_counted = inverse[0] > T.float32(0)
+        with T.sblock("root"):
+            partial = allocate("partial", (MAX_TASKS, copies * slots), "int32")
+            with T.serial(T.int64(0), tasks) as task, T.sblock("observe"):
+                (t,) = axes("t", [tasks], [task])
                 T.reads(whole(x), low[0], inverse[0], mask[0])
                 T.writes(partial[t, 0 : copies * slots])
-                T.sblock_attr({"template": "observe_cpu"})
-                flat = T.decl_buffer((total_size,), "float32", data=x.data)
-                place = T.sblock_alloc_buffer((chunk_size,), "int32")
-                counted = T.if_then_else(inverse[0] > 0.0, T.int64(1), T.int64(0))
-                for b in range(counted * copies * slots):
-                    partial[t, b] = 0
-                for chunk in range(counted * ((length(t) + chunk_size - 1) // chunk_size)):
-                    for j in range(_left(t, chunk)):
-                        place[j] = slot(
-                            flat[begin(t) + chunk * chunk_size + j], low[0], inverse[0], mask[0]
-                        ) + T.Cast("int32", j % copies * slots)
-                    for j in range(_left(t, chunk)):
-                        partial[t, place[j]] = partial[t, place[j]] + 1
-        for unit in range(T.int64(1)):
-            with T.sblock("merge"):
-                T.axis.spatial(T.int64(1), unit)
+                T.sblock_attr({"template": NAME})
+                values = flat(x)
+                place = allocate("place", (CHUNK,), "int32")
+                counted = T.if_then_else(is_counted, T.int64(1), T.int64(0))
+                with T.serial(T.int64(0), counted * copies * slots) as b:
+                    T.buffer_store(partial, T.int32(0), [t, b])
+                chunks = (parts.length(t) + chunk_size - 1) // chunk_size
+                with T.serial(T.int64(0), counted * chunks) as chunk:
+                    with T.serial(T.int64(0), _left(t, chunk)) as j:
+                        value = values[parts.begin(t) + chunk * chunk_size + j]
+                        copy = T.Cast("int32", j % copies * slots)
+                        T.buffer_store(place, _slot(value, low[0], inverse[0], mask[0]) + copy, [j])
+                    with T.serial(T.int64(0), _left(t, chunk)) as j:
+                        T.buffer_store(partial, partial[t, place[j]] + 1, [t, place[j]])
+            with T.serial(T.int64(0), T.int64(1)) as unit, T.sblock("merge"):
+                axes("unit", [T.int64(1)], [unit])
                 T.reads(partial[0:tasks, 0 : copies * slots], inverse[0])
-                T.writes(y[0:bins])
-                for b in range(bins):
-                    y[b] = 0
-                for other in range(T.if_then_else(inverse[0] > 0.0, tasks, T.int64(0))):
-                    for copy, b in T.grid(copies, bins):
-                        y[b] = y[b] + partial[other, copy * slots + b]
-
-    return observe_histogram
+                T.writes(whole(y))
+                with T.serial(T.int64(0), bins) as b:
+                    T.buffer_store(y, T.int32(0), [b])
+                merged = T.if_then_else(is_counted, tasks, T.int64(0))
+                with T.serial(T.int64(0), merged) as other, T.grid(copies, bins) as (copy, b):
+                    T.buffer_store(y, y[b] + partial[other, copy * slots + b], [b])
+    return builder.get()
 
 
 def default(sch: Schedule, spec: Observe, target: Target) -> None:
@@ -238,7 +233,7 @@ def _apply(sch: Schedule, tiles: ElementwiseUnrolling) -> None:
 
 
 OBSERVE_CPU = ScheduleTemplate(
-    name="observe_cpu",
+    name=NAME,
     kind="observe",
     refuses=refuses_kind,
     layouts=_layouts,

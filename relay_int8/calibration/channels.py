@@ -46,6 +46,9 @@ class ScalableChannels:
     tensors
         Name -> which of the channels it has, first and last + 1, of all tensors that are scaled
         and need a range; ``name`` is among them.
+    moved
+        The same of tensors that are scaled with them and need none, such as what a max pooling
+        gives: their means are those of scaled channels.
     deciding
         The tensors whose ranges decide; () is ``name`` alone.
     reads
@@ -68,6 +71,7 @@ class ScalableChannels:
     bounds: npt.NDArray[np.float64]
     positions: int
     tensors: Mapping[str, tuple[int, int]]
+    moved: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     deciding: tuple[str, ...] = ()
     reads: tuple[npt.NDArray[np.float64], ...] | None = None
     free_reads: tuple[npt.NDArray[np.float64], ...] = ()
@@ -141,7 +145,7 @@ def factors_of_tensors(
         name: factors[channels.name][first:end]
         for channels in scalable
         if channels.name in factors
-        for name, (first, end) in channels.tensors.items()
+        for name, (first, end) in (*channels.tensors.items(), *channels.moved.items())
     }
 
 

@@ -39,6 +39,9 @@ def scalable_depthwise(mod: IRModule, plan: Plan) -> list[ScalableChannels]:
                     bounds=chain.bounds,
                     positions=_positions(chain),
                     tensors=tensors,
+                    moved={
+                        name: part for name, part in chain.tensors.items() if name not in wanted
+                    },
                     gains=_gains(chain),
                 )
             )

@@ -62,5 +62,6 @@ def _channels(chain: Chain, wanted: set[str]) -> ScalableChannels:
         bounds=chain.bounds,
         positions=math.prod(dataflow.shape(chain.producers[0].output)[2:]),
         tensors={name: part for name, part in chain.tensors.items() if name in wanted},
+        moved={name: part for name, part in chain.tensors.items() if name not in wanted},
         reads=(weights[..., None],),
     )

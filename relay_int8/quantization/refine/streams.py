@@ -98,17 +98,19 @@ def scalable_streams(mod: IRModule, plan: Plan) -> list[ScalableChannels]:
         own = set(stream.tensors)
         lent = any((name in own) != (each.like in own) for name, each in plan.tensors.items())
         readers = [one for one in stream.readers if _names([*one.members, one.output]) & integer]
-        tensors = tuple(name for name in stream.tensors if name in wanted)
+        parts = dict.fromkeys(stream.tensors, (0, stream.channels))
+        tensors = {name: part for name, part in parts.items() if name in wanted}
         if tensors and readers and not lent:
             matrices = [_weights(one) for one in readers if not _is_depthwise(one)]
             free = [_weights(one)[:, 0] for one in readers if _is_depthwise(one)]
             scalable.append(
                 ScalableChannels(
                     name=stream.name,
-                    deciding=tensors,
+                    deciding=tuple(tensors),
                     bounds=np.full(stream.channels, np.inf),
                     positions=math.prod(dataflow.shape(stream.producers[0].output)[2:]),
-                    tensors=dict.fromkeys(tensors, (0, stream.channels)),
+                    tensors=tensors,
+                    moved={name: part for name, part in parts.items() if name not in wanted},
                     reads=tuple(matrices),
                     free_reads=tuple(free),
                     worth=WORTH,

@@ -68,12 +68,12 @@ ACTIVATIONS = {
 }
 
 
-def spread(activation=nn.relu, pool=False):
+def spread(activation=nn.relu, pool=None):
     """Return conv -> activation (-> pool) -> depthwise -> conv; channels differ 4000 times."""
     net = NetworkWriter((1, 3, 12, 12))
     a = net.conv("a/bias" if activation else "a", net.x, 16, 3, padding=1)
     a = net.emit("a", activation(a)) if activation else a
-    b = net.emit("pool", nn.avg_pool2d(a, pool_size=2, strides=2)) if pool else a
+    b = net.emit("pool", pool(a, pool_size=2, strides=2)) if pool else a
     b = net.relu("b", net.conv("b/bias", b, 16, 3, padding=1, groups=16))
     mod = net.module(net.conv("c", b, 6, 1))
     chain = next(chain for chain in find_chains(mod["main"]) if chain.name == "a")
@@ -94,7 +94,8 @@ def dataset(arrays):
 NETS = {
     **{name: partial(spread, activation) for name, activation in ACTIVATIONS.items()},
     "none": partial(spread, None),
-    "pool": partial(spread, pool=True),
+    "pool": partial(spread, pool=nn.avg_pool2d),
+    "max_pool": partial(spread, pool=nn.max_pool2d),
 }
 
 
@@ -139,7 +140,7 @@ def test_a_clip_bounds_factors_where_enough_values_were_seen():
     assert not np.array_equal(few, many)
 
 
-@pytest.mark.parametrize("name", ["relu6", "none", "pool", "swish"])
+@pytest.mark.parametrize("name", ["relu6", "none", "pool", "max_pool", "swish"])
 def test_the_table_is_that_of_the_scaled_network(name, powers_of_two):
     """Bit for bit, with all that follows: calibration runs the network as it was."""
     mod = NETS[name]()

@@ -4,21 +4,14 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from relay_int8.calibration import CalibrationTable, open_data
-from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.numerics.equalization import typical_power
-from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.annotate import annotate
-from relay_int8.quantization.config import QuantConfig, Tools
-from relay_int8.quantization.quantize import quantize
-from relay_int8.quantization.refine.factors import with_factors
-from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.refine.pointwise import pointwise_chains, scalable_pointwise
-from tests.reference import run
-from tests.small_networks import NetworkWriter, images, nn
+from tests.scaled_networks import assert_factors_change_no_float, gain_of_factors
+from tests.small_networks import NetworkWriter, nn
 
 CHANNELS = 24
-PLAIN = QuantConfig(tools=Tools(equalization="none"))
 
 
 def separable(activation: str = "none", *, kernel: int = 1, read_too: bool = False):
@@ -39,12 +32,6 @@ def separable(activation: str = "none", *, kernel: int = 1, read_too: bool = Fal
     b = net.emit("b", nn.conv2d(d, relax.const(w.astype("float32") / 8), padding=kernel // 2))
     y = net.conv("y", net.relu("r", b), 8, 1)
     return net.module(y, net.conv("z", d, 4, 3)) if read_too else net.module(y)
-
-
-def dataset(arrays):
-    return open_data(
-        [{"x": x} for x in arrays], [TensorInfo(name="x", dtype="float32", shape=arrays[0].shape)]
-    )
 
 
 @pytest.mark.fast
@@ -72,23 +59,9 @@ def test_which_do_not(mod):
 def test_the_float_network_computes_the_same():
     mod = separable()
     (name,) = pointwise_chains(mod)
-    factors = {name: np.random.default_rng(0).uniform(0.1, 10, CHANNELS).astype("float32")}
-    before, after = NumpyNetwork(mod), NumpyNetwork(with_factors(mod, factors))
-    for x in images(mod, 2):
-        np.testing.assert_allclose(
-            after.run({"x": x})["y"], before.run({"x": x})["y"], rtol=1e-4, atol=1e-4
-        )
+    assert_factors_change_no_float(mod, name, CHANNELS)
 
 
 def test_it_is_nearer_to_the_float_network_and_the_table_holds_it():
-    mod = separable()
-    data, unseen = dataset(images(mod, 12)), images(mod, 16)[12:]
-    wanted = np.concatenate([NumpyNetwork(mod).run({"x": x})["y"] for x in unseen])
-    made = quantize(mod, data)
-    plain, scaled = (
-        snr_db(wanted, np.concatenate([run(each.mod, {"x": x})["y"] for x in unseen]))
-        for each in (quantize(mod, data, PLAIN), made)
-    )
-    assert set(made.table.factors) == {"d"} and scaled > plain + 6
-    table = CalibrationTable.from_json(made.table.to_json())
-    assert quantize(mod, table).digest == made.digest
+    made, gain = gain_of_factors(separable())
+    assert set(made.table.factors) == {"d"} and gain > 6

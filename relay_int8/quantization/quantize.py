@@ -100,9 +100,10 @@ def quantize(
         else _calibrated(reference, plan, data, config, keep_histograms, progress)
     )
     if table.factors:
-        reference = with_factors(reference, table.factors)
-        plan = annotate(reference, config)  # a norm may be written twice
-        table.check(plan.schemes)
+        unscaled, reference = reference, with_factors(reference, table.factors)
+        if tensor_names(reference) != tensor_names(unscaled):  # a norm may be written twice
+            plan = annotate(reference, config)
+            table.check(plan.schemes)
     config = with_means(config, table, averaged_tensors(reference["main"], plan))
     plan, corrected = _in_range(reference, plan, table, config, data, progress)
     require_integers(plan, config)

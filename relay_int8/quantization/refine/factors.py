@@ -23,10 +23,10 @@ from relay_int8.graph.plan import Plan
 from relay_int8.messages import few
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.refine.chains import Chain
-from relay_int8.quantization.refine.depthwise import depthwise_chains, scalable_depthwise
+from relay_int8.quantization.refine.chains import Chain, find_chains
+from relay_int8.quantization.refine.depthwise import scalable_depthwise
 from relay_int8.quantization.refine.norms import scalable_norms
-from relay_int8.quantization.refine.pointwise import pointwise_chains, scalable_pointwise
+from relay_int8.quantization.refine.pointwise import is_pointwise, scalable_pointwise
 from relay_int8.quantization.refine.streams import Stream, find_streams, scalable_streams
 
 
@@ -66,11 +66,15 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
     if not factors:
         return mod
     layers: dict[str, Chain | Stream] = {
-        **depthwise_chains(mod),
-        **pointwise_chains(mod),
-        **find_streams(mod["main"]),
+        chain.name: chain
+        for chain in find_chains(mod["main"])
+        if chain.is_depthwise or is_pointwise(chain)
     }
-    norms = {each.norm.name: len(each.gamma) for each in find_norm_readers(mod["main"])}
+    norms: dict[str, int] = {}
+    if factors.keys() - layers.keys():
+        layers |= find_streams(mod["main"])
+    if factors.keys() - layers.keys():
+        norms = {each.norm.name: len(each.gamma) for each in find_norm_readers(mod["main"])}
     sizes = {name: each.channels for name, each in layers.items()} | norms
     faults = [name for name, each in factors.items() if sizes.get(name) != len(each)]
     if faults:
@@ -100,6 +104,8 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
             assert reader.weight is not None
             w = weights.get(reader.name, reader.weight.values)
             weights[reader.name] = linear_of(reader).divided_by_input(reader, w, each)
-    replaced = [ReplaceWeights(weights, biases), ScaleNorms(of_norms), ScaleResults(results)]
-    result: IRModule = tvm.transform.Sequential(replaced)(mod)
+    passes = [ReplaceWeights(weights, biases)] if weights else []
+    passes += [ScaleNorms(of_norms)] if of_norms else []
+    passes += [ScaleResults(results)] if results else []
+    result: IRModule = tvm.transform.Sequential(passes)(mod)
     return result

@@ -34,10 +34,11 @@ def scalable_pointwise(mod: IRModule, plan: Plan) -> list[ScalableChannels]:
 
 def pointwise_chains(mod: IRModule) -> dict[str, Chain]:
     """Return the chains from depthwise layers to layers of 1 x 1 pixels, by their tensors."""
-    return {chain.name: chain for chain in find_chains(mod["main"]) if _is_pointwise(chain)}
+    return {chain.name: chain for chain in find_chains(mod["main"]) if is_pointwise(chain)}
 
 
-def _is_pointwise(chain: Chain) -> bool:
+def is_pointwise(chain: Chain) -> bool:
+    """Say whether depthwise layers write a chain, and layers of 1 x 1 pixels alone read it."""
     if chain.is_depthwise:  # of a single channel: it is among those in front of such layers
         return False
     return all(map(_is_depthwise, chain.producers)) and all(map(_is_matrix, chain.readers))

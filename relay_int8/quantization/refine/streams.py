@@ -11,7 +11,7 @@ In trained networks a few channels of a stream reach far, since every block adds
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,15 +75,20 @@ def find_streams(func: relax.Function) -> dict[str, Stream]:
     groups = find_groups(func)
     fixed = _names([*func.params, *dataflow.results(func)])
     tied: dict[str, set[str]] = {}
+    readers = []
     for group in groups:
-        scaled = _names(_scaled_inputs(group))
-        read = _names(group.inputs[:1]) if _is_reader(group) else set()
+        scaled, is_reader = _names(_scaled_inputs(group)), _is_reader(group)
+        read = _names(group.inputs[:1]) if is_reader else set()
         fixed |= _names(group.floats) | (_names(group.inputs) - scaled - read)
         if not scaled and not _is_producer(group):
             fixed.add(group.name)
+        readers += [group] if is_reader else []
         _tie(tied, {group.name} | scaled)
     found = [
-        _stream(names, groups)
+        _stream(
+            [group for group in groups if group.name in names],
+            [reader for reader in readers if str(reader.inputs[0].name) in names],
+        )
         for names in {id(names): names for names in tied.values()}.values()
         if not names & fixed
     ]
@@ -119,12 +124,8 @@ def scalable_streams(mod: IRModule, plan: Plan) -> list[ScalableChannels]:
     return scalable
 
 
-def _stream(names: set[str], groups: Iterable[Group]) -> Stream | None:
-    """Return the stream of tensors that are tied, or None where it is none."""
-    own = [group for group in groups if group.name in names]
-    readers = [
-        group for group in groups if _is_reader(group) and str(group.inputs[0].name) in names
-    ]
+def _stream(own: Sequence[Group], readers: Sequence[Group]) -> Stream | None:
+    """Return the stream of what gives tensors that are tied and reads them, None if it is none."""
     producers = [group for group in own if isinstance(operator_of(group), Linear)]
     is_joined = any(len(group.inputs) > 1 for group in own)
     if not (producers and readers and is_joined):

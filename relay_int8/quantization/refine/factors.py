@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 from tvm import IRModule
+from tvm.ir.transform import Pass
 
 from relay_int8.calibration.channels import Factors, ScalableChannels
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
@@ -104,7 +105,7 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
             assert reader.weight is not None
             w = weights.get(reader.name, reader.weight.values)
             weights[reader.name] = linear_of(reader).divided_by_input(reader, w, each)
-    passes = [ReplaceWeights(weights, biases)] if weights else []
+    passes: list[Pass] = [ReplaceWeights(weights, biases)] if weights else []
     passes += [ScaleNorms(of_norms)] if of_norms else []
     passes += [ScaleResults(results)] if results else []
     result: IRModule = tvm.transform.Sequential(passes)(mod)

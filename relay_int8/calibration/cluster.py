@@ -126,7 +126,7 @@ def connected(
             n_workers=count,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # another cluster may have the usual port
             memory_limit=None,
             silence_logs=logging.CRITICAL,
             env={"TVM_NUM_THREADS": str(threads)},

@@ -1,7 +1,9 @@
 """Calibration on a real local cluster of processes: the same table, also where one is killed."""
 
+import contextlib
 import os
 import signal
+import socket
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -57,8 +59,11 @@ def test_shards_keep_the_order():
 
 @pytest.fixture(scope="module")
 def client():
-    with connected(None, 2) as client:
-        yield client
+    """Where another cluster has the port of Dask's own page already."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # some other program holds it: as good
+            stack.enter_context(socket.create_server(("", 8787)))
+        yield stack.enter_context(connected(None, 2))
 
 
 def dealt_to(client, recipe=runner):

@@ -32,52 +32,106 @@ Factors = Mapping[str, npt.NDArray[np.float32]]
 
 
 @dataclass(frozen=True, kw_only=True)
+class FreeFactors:
+    """The choice of factors that cost nothing, as in front of depthwise layers.
+
+    Parameters
+    ----------
+    bounds
+        float64 (channels,): the upper bound of each channel's clip; infinite: none.
+    positions
+        How many values an image has of each channel.
+    gains
+        Name of what a reader writes -> (channels,): by what it multiplies the errors of each
+        channel, if channels are to grow no further than that needs.
+    """
+
+    bounds: npt.NDArray[np.float64]
+    positions: int
+    gains: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+
+    def factors(
+        self, extremes: Array, images: int, observed: Mapping[str, Range]
+    ) -> npt.NDArray[np.float32]:
+        """Return float32 (channels,), as :meth:`LeastNoise.factors` does."""
+        largest = np.abs(extremes).max(axis=(0, 1))
+        results = {name: observed[name].largest for name in self.gains if name in observed}
+        return free_factors(largest, self.bounds, images * self.positions, self.gains, results)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastNoise:
+    """The choice of factors that cost readers something, as most have one scale for an output.
+
+    Parameters
+    ----------
+    reads
+        (channels, outputs, taps): the weights of each layer that reads the channels.
+    free_reads
+        (channels, taps): those of each depthwise layer beside them.
+    power
+        (channels,): the mean square of each channel. None: it is guessed from the extremes, and
+        channels that grow leave headroom, as no norm bounds what other images have.
+    bounds
+        float64 (channels,): the upper bound of each channel's clip, None where there are none.
+    worth
+        That of :func:`~relay_int8.numerics.equalization.least_noise_factors`.
+    """
+
+    reads: tuple[npt.NDArray[np.float64], ...]
+    free_reads: tuple[npt.NDArray[np.float64], ...] = ()
+    power: npt.NDArray[np.float64] | None = None
+    bounds: npt.NDArray[np.float64] | None = None
+    worth: float = WORTH
+
+    def factors(
+        self, extremes: Array, images: int, observed: Mapping[str, Range]
+    ) -> npt.NDArray[np.float32]:
+        """Return float32 (channels,): factors by the least and the greatest value of each channel.
+
+        Parameters
+        ----------
+        extremes
+            float32 (tensors, 2, channels).
+        images
+            Of how many images.
+        observed
+            Name of a tensor -> range, over the same images.
+        """
+        if self.power is not None:
+            return least_noise_factors(extremes, self.power, self.reads)
+        power = typical_power(extremes)
+        factors = least_noise_factors(extremes, power, self.reads, self.free_reads, self.worth)
+        largest = np.abs(extremes).max(axis=(0, 1))
+        bounds = np.full(len(largest), np.inf) if self.bounds is None else self.bounds
+        return within_range(factors, largest, bounds).astype(np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScalableChannels:
     """Channels that may be scaled, since each of their readers can take a factor for each back.
 
     Parameters
     ----------
     name
-        The tensor whose ranges decide, or the first of several.
-    bounds
-        float64 (channels,): the upper bound of each channel's clip; infinite: none.
-    positions
-        How many values an image has of each channel of ``name``.
+        What their factors are called by: the tensor, or the first of several.
     tensors
         Name -> which of the channels it has, first and last + 1, of all tensors that are scaled
-        and need a range; ``name`` is among them.
+        and need a range.
     moved
         The same of tensors that are scaled with them and need none, such as what a max pooling
         gives: their means are those of scaled channels.
     deciding
-        The tensors whose ranges decide; () is ``name`` alone.
-    reads
-        (channels, outputs, taps): the weights of each layer that reads the channels, where a factor
-        costs it something, since it has one scale for all channels of an output. None: factors are
-        free, as in front of depthwise layers.
-    free_reads
-        (channels, taps): the weights of each depthwise layer beside those of ``reads``.
-    gains
-        Without ``reads``: name of what a reader writes -> (channels,): by what it multiplies the
-        errors of each channel, if channels are to grow no further than that needs.
-    power
-        (channels,): the mean square of each channel, with ``reads``. None: it is guessed from the
-        extremes, and channels that grow leave headroom, as no norm bounds what other images have.
-    worth
-        With ``reads``: that of :func:`~relay_int8.numerics.equalization.least_noise_factors`.
+        Those of ``tensors`` whose ranges decide; () is ``name`` alone.
+    choice
+        How.
     """
 
     name: str
-    bounds: npt.NDArray[np.float64]
-    positions: int
     tensors: Mapping[str, tuple[int, int]]
+    choice: FreeFactors | LeastNoise
     moved: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     deciding: tuple[str, ...] = ()
-    reads: tuple[npt.NDArray[np.float64], ...] | None = None
-    free_reads: tuple[npt.NDArray[np.float64], ...] = ()
-    gains: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
-    power: npt.NDArray[np.float64] | None = None
-    worth: float = WORTH
 
     def factors(
         self, extremes: Mapping[str, Array], observed: Mapping[str, Range]
@@ -91,17 +145,9 @@ class ScalableChannels:
         observed
             Name -> range, over the same images.
         """
-        deciding = np.stack([extremes[name] for name in self.deciding or (self.name,)])
-        largest = np.abs(deciding).max(axis=(0, 1))
-        if self.reads is None:
-            values = observed[self.name].images * self.positions
-            results = {name: observed[name].largest for name in self.gains if name in observed}
-            return free_factors(largest, self.bounds, values, self.gains, results)
-        if self.power is not None:
-            return least_noise_factors(deciding, self.power, self.reads)
-        power = typical_power(deciding)
-        factors = least_noise_factors(deciding, power, self.reads, self.free_reads, self.worth)
-        return within_range(factors, largest, self.bounds).astype(np.float32)
+        names = self.deciding or (self.name,)
+        deciding = np.stack([extremes[name] for name in names])
+        return self.choice.factors(deciding, observed[names[0]].images, observed)
 
 
 def observed_channels(scalable: Iterable[ScalableChannels], method: Method) -> list[str]:

@@ -99,6 +99,11 @@ def number(value: relax.Expr) -> float:
     return float(value.value) if array is None else float(array.reshape(()))
 
 
+def pad_fill(pad: relax.Call) -> float:
+    """Return the constant that an ``nn.pad`` pads with: an operand, or an attribute."""
+    return number(pad.args[1]) if len(pad.args) > 1 else float(pad.attrs.pad_value)
+
+
 def shape(value: relax.Expr) -> tuple[int, ...]:
     """Return the static shape of a tensor; a symbolic extent stays a TIR variable."""
     return tuple(

@@ -156,6 +156,15 @@ class Group:
         return self.kind in (CONV2D, DENSE)
 
     @property
+    def is_depthwise(self) -> bool:
+        """Whether it is a convolution with constant weights of which an output reads one channel.
+
+        So it has a scale of weights for each channel that it reads.
+        """
+        is_convolution = self.kind == CONV2D and self.weight is not None
+        return is_convolution and self.weight_rows.shape[1] == 1
+
+    @property
     def weight_rows(self) -> np.ndarray:
         """Constant weights with output channels first: (oc, ic, kh, kw) or (oc, k)."""
         assert self.weight is not None
@@ -182,8 +191,7 @@ def pad_value(group: Group) -> float:
     """Return what a pad puts around its input; 0 for any other group, and where it adds nothing."""
     if group.kind != "pad" or group.root.attrs.pad_mode != "constant":
         return 0.0
-    args = group.root.args
-    return dataflow.number(args[1]) if len(args) > 1 else float(group.root.attrs.pad_value)
+    return dataflow.pad_fill(group.root)
 
 
 def adds_values(group: Group) -> bool:

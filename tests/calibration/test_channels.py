@@ -8,7 +8,7 @@ import pytest
 from tvm import relax
 
 from relay_int8.calibration import calibrate
-from relay_int8.calibration.channels import ScalableChannels
+from relay_int8.calibration.channels import FreeFactors, ScalableChannels
 from relay_int8.calibration.checkpoint import Checkpoint
 from relay_int8.calibration.methods import METHODS, find_method
 from relay_int8.calibration.network import CalibrationRecipe
@@ -23,9 +23,8 @@ SCHEMES = {"x": "asymmetric", "y": "u8", "z": "u8"}
 SPREAD = F([1, 0.3, 1e-3, 20, 0]).reshape(1, 5, 1, 1)
 CHANNELS = ScalableChannels(
     name="y",
-    bounds=np.full(5, np.inf),
-    positions=99,
     tensors={"y": (0, 5), "z": (0, 5), "x": (0, 5)},
+    choice=FreeFactors(bounds=np.full(5, np.inf), positions=99),
 )
 
 

@@ -5,7 +5,8 @@
 A depthwise layer's input has one scale, but its channels may have very different ranges. Trained
 weights make up for that: they are large where a channel is small, and enlarge the channel's
 rounding with it. Where nothing but depthwise layers reads the tensor, its channels are scaled
-instead (``refine/depthwise.py``); what a residual addition reads too keeps its scale.
+instead (``refine/depthwise.py``), or with a whole residual stream (``refine/streams.py``). What
+an addition of functions reads too keeps its scale.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from relay_int8.calibration.table import CalibrationTable
-from relay_int8.graph.group import CONV2D, Clip, Group, Smooth, readers_of
+from relay_int8.graph.group import Clip, Group, Smooth, readers_of
 from relay_int8.graph.plan import Plan
 from relay_int8.operators.registry import operator_of
 from relay_int8.quantization.kept_float.wording import magnified
@@ -46,7 +47,7 @@ def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
     }
     refused = {}
     for group in groups:
-        if not _is_depthwise(group) or group.name not in integer:
+        if not group.is_depthwise or group.name not in integer:
             continue
         producer = producers.get(group.inputs[0])
         if producer is None or group.name not in plan.tensors:
@@ -59,10 +60,6 @@ def filter_reasons(groups: Sequence[Group], plan: Plan, table: CalibrationTable)
     return refused
 
 
-def _is_depthwise(group: Group) -> bool:
-    return group.kind == CONV2D and group.weight is not None and group.weight_rows.shape[1] == 1
-
-
 def _keeps_scale(layer: Group, readers: Sequence[Group]) -> bool:
     """Whether others than depthwise layers read it, or its factors are the small ones of functions.
 
@@ -70,7 +67,7 @@ def _keeps_scale(layer: Group, readers: Sequence[Group]) -> bool:
     (decision 63).
     """
     is_function = isinstance(layer.activation, Smooth) and not layer.ends_in_sum
-    return is_function or not all(map(_is_depthwise, readers))
+    return is_function or not all(reader.is_depthwise for reader in readers)
 
 
 def _rounded_share(producer: Group) -> float:

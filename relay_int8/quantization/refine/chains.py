@@ -20,27 +20,19 @@ from relay_int8.graph.groups import find_groups
 from relay_int8.operators.concat import Concat
 from relay_int8.operators.linear import Linear
 from relay_int8.operators.registry import linear_of, operator_of, refusal
+from relay_int8.quantization.refine.channel_layers import ChannelLayers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chain:
+class Chain(ChannelLayers):
     """The producers of a tensor's channels, and all layers that read them.
 
     Parameters
     ----------
-    name
-        The tensor.
-    producers
-        Of its channels, in their order.
-    readers
-        The layers whose weights take the factors.
     between
         What stands between, and has the same channels: pools, pads and the like.
     """
 
-    name: str
-    producers: tuple[Group, ...]
-    readers: tuple[Group, ...]
     between: tuple[Group, ...] = ()
 
     @property
@@ -59,8 +51,7 @@ class Chain:
     @property
     def is_depthwise(self) -> bool:
         """Whether all its readers have a scale of weights for each of its channels."""
-        shapes = [reader.weight_rows.shape for reader in self.readers]
-        return all(len(shape) == 4 and shape[1] == 1 for shape in shapes)
+        return all(reader.is_depthwise for reader in self.readers)
 
     @property
     def tensors(self) -> dict[str, tuple[int, int]]:
@@ -77,16 +68,6 @@ class Chain:
     def sizes(self) -> tuple[int, ...]:
         """Number of channels that each producer makes."""
         return tuple(len(producer.weight_rows) for producer in self.producers)
-
-    @property
-    def channels(self) -> int:
-        """Number of channels of the tensor."""
-        return sum(self.sizes)
-
-    def shares(self, factors: np.ndarray) -> list[tuple[Group, np.ndarray]]:
-        """Return each producer with the factors of what it gives, of (channels,) ``factors``."""
-        parts = np.split(factors, np.cumsum(self.sizes)[:-1])
-        return list(zip(self.producers, parts, strict=True))
 
 
 def find_chains(func: relax.Function, separate: Collection[str] = ()) -> list[Chain]:
@@ -111,7 +92,7 @@ def find_chains(func: relax.Function, separate: Collection[str] = ()) -> list[Ch
         producers = [group] if group.name in sources else _joined(group, sources, reading, results)
         behind = None
         if producers:
-            behind = _behind(group, _channel_axis(producers[0]), reading, results)
+            behind = _behind(group, channel_axis(producers[0]), reading, results)
         if producers and behind:
             chain = Chain(
                 name=group.name,
@@ -133,7 +114,7 @@ def _joined(
     names = [str(var.name) for var in group.inputs]
     if any(name not in sources or name in results or len(reading[name]) > 1 for name in names):
         return None
-    if any(_channel_axis(sources[name]) != 1 for name in names):
+    if any(channel_axis(sources[name]) != 1 for name in names):
         return None
     return [sources[name] for name in names]
 
@@ -159,7 +140,7 @@ def _passes(group: Group) -> bool:
     return group.activation is None and len(group.inputs) == len(scaled) == 1
 
 
-def _channel_axis(layer: Group) -> int:
+def channel_axis(layer: Group) -> int:
     """Return the axis along which a layer's input and result have their channels."""
     return linear_of(layer).channel_axis % len(dataflow.shape(layer.output))
 
@@ -179,7 +160,7 @@ def _behind(
             names = [str(var.name) for var in reader.inputs]
             if names[0] != group.name or group.name in names[1:]:
                 return None  # it is somebody's residual
-            if axis != _channel_axis(reader):
+            if axis != channel_axis(reader):
                 return None
             followers.append(reader)
         elif axis == 1 and _passes(reader):

@@ -10,15 +10,13 @@ holds for images whose channels are not larger than in calibration.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
 from tvm import IRModule
 
-from relay_int8.calibration.channels import ScalableChannels
-from relay_int8.graph import dataflow
+from relay_int8.calibration.channels import FreeFactors, ScalableChannels
 from relay_int8.graph.group import Group
 from relay_int8.graph.plan import Plan
 from relay_int8.numerics.equalization import free_factors
@@ -29,23 +27,14 @@ from relay_int8.quantization.refine.chains import Chain, find_chains
 def scalable_depthwise(mod: IRModule, plan: Plan) -> list[ScalableChannels]:
     """Return the channels of a normalized float module that depthwise layers alone read."""
     wanted = set(plan.calibrated)
-    scalable = []
-    for chain in depthwise_chains(mod, plan.additions).values():
-        tensors = {name: part for name, part in chain.tensors.items() if name in wanted}
-        if chain.name in tensors:
-            scalable.append(
-                ScalableChannels(
-                    name=chain.name,
-                    bounds=chain.bounds,
-                    positions=_positions(chain),
-                    tensors=tensors,
-                    moved={
-                        name: part for name, part in chain.tensors.items() if name not in wanted
-                    },
-                    gains=_gains(chain),
-                )
-            )
-    return scalable
+    return [
+        chain.scalable(
+            wanted,
+            FreeFactors(bounds=chain.bounds, positions=chain.positions, gains=_gains(chain)),
+        )
+        for name, chain in depthwise_chains(mod, plan.additions).items()
+        if name in wanted
+    ]
 
 
 def depthwise_factors(
@@ -70,7 +59,7 @@ def depthwise_factors(
     """
     chosen = {}
     for name, chain in depthwise_chains(mod, separate).items():
-        values, gains = images * _positions(chain), _gains(chain)
+        values, gains = images * chain.positions, _gains(chain)
         results = {reader: float(maxima[reader].max()) for reader in gains}
         chosen[name] = free_factors(maxima[name], chain.bounds, values, gains, results)
     return chosen
@@ -104,8 +93,3 @@ def _root_sums(reader: Group) -> npt.NDArray[np.float64]:
     w = layer.by_input(reader, np.moveaxis(steep, -1, layer.weight_axis))
     sums: npt.NDArray[np.float64] = np.square(w, dtype=np.float64).sum(axis=1)
     return np.sqrt(sums)
-
-
-def _positions(chain: Chain) -> int:
-    """Return the height times the width of what a chain's producers write."""
-    return math.prod(dataflow.shape(chain.producers[0].output)[2:])

@@ -24,11 +24,12 @@ from relay_int8.graph.plan import Plan
 from relay_int8.messages import few
 from relay_int8.operators.registry import linear_of
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.refine.chains import Chain, find_chains
+from relay_int8.quantization.refine.chains import find_chains
+from relay_int8.quantization.refine.channel_layers import ChannelLayers
 from relay_int8.quantization.refine.depthwise import scalable_depthwise
 from relay_int8.quantization.refine.norms import scalable_norms
 from relay_int8.quantization.refine.pointwise import is_pointwise, scalable_pointwise
-from relay_int8.quantization.refine.streams import Stream, find_streams, scalable_streams
+from relay_int8.quantization.refine.streams import find_streams, scalable_streams
 
 
 def scalable_channels(
@@ -66,7 +67,7 @@ def with_factors(mod: IRModule, factors: Factors) -> IRModule:
     """
     if not factors:
         return mod
-    layers: dict[str, Chain | Stream] = {
+    layers: dict[str, ChannelLayers] = {
         chain.name: chain
         for chain in find_chains(mod["main"])
         if chain.is_depthwise or is_pointwise(chain)

@@ -9,13 +9,10 @@ else reads the norm too (the residual addition behind it): then it is computed t
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from tvm import IRModule
 
-from relay_int8.calibration.channels import ScalableChannels
-from relay_int8.graph import dataflow
+from relay_int8.calibration.channels import LeastNoise, ScalableChannels
 from relay_int8.graph.norm_readers import NormReaders, find_norm_readers
 from relay_int8.graph.plan import Plan
 
@@ -36,12 +33,9 @@ def scalable_norms(mod: IRModule, plan: Plan) -> list[ScalableChannels]:
 def _channels(each: NormReaders) -> ScalableChannels:
     name, channels = each.norm.name, len(each.gamma)
     weights = [reader.weight_rows.T for reader in each.readers]
-    return ScalableChannels(
-        name=name,
-        bounds=np.full(channels, np.inf),
-        positions=math.prod(dataflow.shape(each.norm.output)[:-1]),
-        tensors={name: (0, channels)},
+    choice = LeastNoise(
         reads=(np.concatenate(weights, axis=1).astype(np.float64)[..., None],),
         # Normalized values have a mean square of one.
         power=each.gamma.astype(np.float64) ** 2 + each.beta.astype(np.float64) ** 2,
     )
+    return ScalableChannels(name=name, tensors={name: (0, channels)}, choice=choice)

@@ -16,8 +16,7 @@ import math
 import numpy as np
 from tvm import IRModule
 
-from relay_int8.calibration.channels import ScalableChannels
-from relay_int8.graph import dataflow
+from relay_int8.calibration.channels import LeastNoise, ScalableChannels
 from relay_int8.graph.group import Group
 from relay_int8.graph.plan import Plan
 from relay_int8.operators.registry import linear_of
@@ -28,7 +27,9 @@ def scalable_pointwise(mod: IRModule, plan: Plan) -> list[ScalableChannels]:
     """Return the channels of a normalized float module that such layers write and read."""
     wanted = set(plan.calibrated)
     return [
-        _channels(chain, wanted) for chain in pointwise_chains(mod).values() if chain.name in wanted
+        chain.scalable(wanted, _choice(chain))
+        for name, chain in pointwise_chains(mod).items()
+        if name in wanted
     ]
 
 
@@ -41,12 +42,11 @@ def is_pointwise(chain: Chain) -> bool:
     """Say whether depthwise layers write a chain, and layers of 1 x 1 pixels alone read it."""
     if chain.is_depthwise:  # of a single channel: it is among those in front of such layers
         return False
-    return all(map(_is_depthwise, chain.producers)) and all(map(_is_matrix, chain.readers))
+    return all(map(_is_linear_depthwise, chain.producers)) and all(map(_is_matrix, chain.readers))
 
 
-def _is_depthwise(layer: Group) -> bool:
-    shape = layer.weight_rows.shape
-    alone = len(shape) == 4 and shape[1] == 1 and linear_of(layer).groups(layer) == shape[0]
+def _is_linear_depthwise(layer: Group) -> bool:
+    alone = layer.is_depthwise and linear_of(layer).groups(layer) == len(layer.weight_rows)
     return alone and layer.activation is None
 
 
@@ -55,14 +55,7 @@ def _is_matrix(layer: Group) -> bool:
     return math.prod(shape[2:]) == 1 and linear_of(layer).groups(layer) == 1
 
 
-def _channels(chain: Chain, wanted: set[str]) -> ScalableChannels:
+def _choice(chain: Chain) -> LeastNoise:
     reads = [reader.weight_rows.reshape(len(reader.weight_rows), -1).T for reader in chain.readers]
     weights = np.concatenate(reads, axis=1).astype(np.float64)
-    return ScalableChannels(
-        name=chain.name,
-        bounds=chain.bounds,
-        positions=math.prod(dataflow.shape(chain.producers[0].output)[2:]),
-        tensors={name: part for name, part in chain.tensors.items() if name in wanted},
-        moved={name: part for name, part in chain.tensors.items() if name not in wanted},
-        reads=(weights[..., None],),
-    )
+    return LeastNoise(reads=(weights[..., None],), bounds=chain.bounds)

@@ -10,14 +10,13 @@ In trained networks a few channels of a stream reach far, since every block adds
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from tvm import IRModule, relax
 
-from relay_int8.calibration.channels import ScalableChannels
+from relay_int8.calibration.channels import LeastNoise, ScalableChannels
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import Group, Smooth
 from relay_int8.graph.groups import find_groups
@@ -25,7 +24,8 @@ from relay_int8.graph.plan import Plan
 from relay_int8.operators.channels import channels_of
 from relay_int8.operators.linear import Linear
 from relay_int8.operators.registry import linear_of, operator_of, refusal
-from relay_int8.quantization.refine.chains import bound_of
+from relay_int8.quantization.refine.chains import bound_of, channel_axis
+from relay_int8.quantization.refine.channel_layers import ChannelLayers
 
 WORTH = 0.75
 """Share of the noise above which factors are left out: ranges of least error clip what reaches
@@ -33,37 +33,22 @@ furthest, so that a channel which does costs less than its extremes say."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class Stream(ChannelLayers):
     """What writes and reads the channels of a stream.
 
     Parameters
     ----------
-    tensors
-        All tensors that have its channels, in their order, with those inside a producer: products
-        without bias, sums without residual.
-    producers
-        The layers that add to them.
-    readers
-        The layers whose weights take the factors.
+    names
+        Of all tensors that have its channels, in their order, with those inside a producer:
+        products without bias, sums without residual.
     """
 
-    tensors: tuple[str, ...]
-    producers: tuple[Group, ...]
-    readers: tuple[Group, ...]
+    names: tuple[str, ...]
 
     @property
-    def name(self) -> str:
-        """Return that of what its first producer gives."""
-        return self.producers[0].name
-
-    @property
-    def channels(self) -> int:
-        """Return how many there are."""
-        return len(self.producers[0].weight_rows)
-
-    def shares(self, factors: np.ndarray) -> list[tuple[Group, np.ndarray]]:
-        """Return each producer with the factors of what it gives."""
-        return [(producer, factors) for producer in self.producers]
+    def tensors(self) -> dict[str, tuple[int, int]]:
+        """Return all tensors; each has every channel."""
+        return dict.fromkeys(self.names, (0, len(self.producers[0].weight_rows)))
 
 
 def find_streams(func: relax.Function) -> dict[str, Stream]:
@@ -100,27 +85,17 @@ def scalable_streams(mod: IRModule, plan: Plan) -> list[ScalableChannels]:
     wanted, integer = set(plan.calibrated), plan.integer_layers
     scalable = []
     for stream in find_streams(mod["main"]).values():
-        own = set(stream.tensors)
+        own = set(stream.names)
         lent = any((name in own) != (each.like in own) for name, each in plan.tensors.items())
         readers = [one for one in stream.readers if _names([*one.members, one.output]) & integer]
-        parts = dict.fromkeys(stream.tensors, (0, stream.channels))
-        tensors = {name: part for name, part in parts.items() if name in wanted}
-        if tensors and readers and not lent:
-            matrices = [_weights(one) for one in readers if not _is_depthwise(one)]
-            free = [_weights(one)[:, 0] for one in readers if _is_depthwise(one)]
-            scalable.append(
-                ScalableChannels(
-                    name=stream.name,
-                    deciding=tuple(tensors),
-                    bounds=np.full(stream.channels, np.inf),
-                    positions=math.prod(dataflow.shape(stream.producers[0].output)[2:]),
-                    tensors=tensors,
-                    moved={name: part for name, part in parts.items() if name not in wanted},
-                    reads=tuple(matrices),
-                    free_reads=tuple(free),
-                    worth=WORTH,
-                )
+        deciding = tuple(name for name in stream.names if name in wanted)
+        if deciding and readers and not lent:
+            choice = LeastNoise(
+                reads=tuple(_weights(one) for one in readers if not one.is_depthwise),
+                free_reads=tuple(_weights(one)[:, 0] for one in readers if one.is_depthwise),
+                worth=WORTH,
             )
+            scalable.append(stream.scalable(wanted, choice, deciding))
     return scalable
 
 
@@ -132,7 +107,10 @@ def _stream(own: Sequence[Group], readers: Sequence[Group]) -> Stream | None:
         return None
     inside = [str(var.name) for group in own for var in (*group.members, group.output)]
     return Stream(
-        tensors=tuple(dict.fromkeys(inside)), producers=tuple(producers), readers=tuple(readers)
+        name=producers[0].name,
+        names=tuple(dict.fromkeys(inside)),
+        producers=tuple(producers),
+        readers=tuple(readers),
     )
 
 
@@ -155,14 +133,14 @@ def _is_producer(group: Group) -> bool:
 
 def _is_reader(group: Group) -> bool:
     """Say whether a layer's weights can take back a factor of each channel of its first input."""
-    return _has_channels(group) and (linear_of(group).groups(group) == 1 or _is_depthwise(group))
+    return _has_channels(group) and (linear_of(group).groups(group) == 1 or group.is_depthwise)
 
 
 def _has_channels(group: Group) -> bool:
     """Say whether a layer of constant weights has its channels on axis 1."""
     if not isinstance(operator_of(group), Linear) or group.weight is None or refusal(group):
         return False
-    return linear_of(group).channel_axis % len(dataflow.shape(group.output)) == 1
+    return channel_axis(group) == 1
 
 
 def _is_homogeneous(group: Group) -> bool:
@@ -170,14 +148,9 @@ def _is_homogeneous(group: Group) -> bool:
     return not isinstance(group.activation, Smooth) and bound_of(group.activation) == np.inf
 
 
-def _is_depthwise(layer: Group) -> bool:
-    shape = layer.weight_rows.shape
-    return len(shape) == 4 and shape[1] == 1
-
-
 def _weights(reader: Group) -> np.ndarray:
     """Return float64 (channels, outputs, taps), outputs being 1 behind a depthwise reader."""
-    outputs = 1 if _is_depthwise(reader) else len(reader.weight_rows)
+    outputs = 1 if reader.is_depthwise else len(reader.weight_rows)
     assert reader.weight is not None
     w = linear_of(reader).by_input(reader, reader.weight.values)
     return w.reshape(len(w), outputs, -1).astype(np.float64)

@@ -44,8 +44,8 @@ def test_which_channels_take_factors():
     mod = separable()
     (name,) = pointwise_chains(mod)
     (found,) = scalable_pointwise(mod, annotate(mod, QuantConfig()))
-    assert found.name == name and found.power is None
-    assert [read.shape for read in found.reads] == [(CHANNELS, 16, 1)]
+    assert found.name == name and found.choice.power is None
+    assert [read.shape for read in found.choice.reads] == [(CHANNELS, 16, 1)]
 
 
 @pytest.mark.fast

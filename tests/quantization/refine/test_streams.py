@@ -90,7 +90,7 @@ def test_which_tensors_and_layers_a_stream_has():
     assert found.channels == CHANNELS and found.name == "s0"
     (scalable,) = scalable_streams(mod, annotate(mod, QuantConfig()))
     assert set(scalable.deciding) == set(scalable.tensors) <= set(found.tensors)
-    assert [read.shape for read in scalable.reads] == [
+    assert [read.shape for read in scalable.choice.reads] == [
         (CHANNELS, 8, 1),
         (CHANNELS, CHANNELS, 1),
         (CHANNELS, 8, 9),
@@ -111,8 +111,8 @@ def test_depthwise_readers_have_scales_of_their_own():
     d = net.emit("d", nn.conv2d(s, net.constant(CHANNELS, 1, 3, 3), padding=1, groups=CHANNELS))
     mod = net.module(net.conv("y", net.relu("r", d), 4, 1), net.conv("z", net.out_of("o", s), 4, 1))
     (found,) = scalable_streams(mod, annotate(mod, QuantConfig()))
-    assert [read.shape for read in found.reads] == [(CHANNELS, 8, 1)]
-    assert [read.shape for read in found.free_reads] == [(CHANNELS, 9)]
+    assert [read.shape for read in found.choice.reads] == [(CHANNELS, 8, 1)]
+    assert [read.shape for read in found.choice.free_reads] == [(CHANNELS, 9)]
 
 
 def test_the_float_network_computes_the_same():

@@ -259,7 +259,7 @@ def _fill(value: relax.Call) -> float:
     """Return what an operator pads with; 0 where it does not pad, or not with a constant."""
     if dataflow.operator(value) != "nn.pad" or value.attrs.pad_mode != "constant":
         return 0.0
-    return dataflow.number(value.args[1]) if len(value.args) > 1 else float(value.attrs.pad_value)
+    return dataflow.pad_fill(value)
 
 
 def _along(parameter: np.ndarray, value: relax.Call, rank: int) -> np.ndarray:

@@ -27,20 +27,18 @@ from relay_int8.compiler.passes.normalize.image_views import (
     is_tensor,
     normalized_image,
 )
-from relay_int8.graph.dataflow import constant, number, operator, shape
+from relay_int8.compiler.passes.normalize.steps_on_axes import (
+    ELEMENTWISE,
+    REDUCTIONS,
+    padded,
+    paired,
+    sliced,
+)
+from relay_int8.graph.dataflow import constant, operator, shape
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
-from relay_int8.numerics.unary import UNARY
 
 RANK = 3
-ELEMENTWISE = {
-    *UNARY,
-    *("add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "where"),
-    *("equal", "greater", "greater_equal", "less", "less_equal", "astype"),
-    *("nn.relu", "clip", "nn.leakyrelu", "nn.prelu"),
-}
-"""Operators whose result at a position needs only the operands there."""
-REDUCTIONS = ("mean", "max", "min", "sum")
 
 
 @tvm.transform.module_pass(opt_level=0, name="CanonicalizeSequence")
@@ -156,10 +154,7 @@ def _weight(scope: Scope, w: relax.Expr) -> relax.Expr:
 
 
 def _same_pair(value: relax.Call, x: relax.Expr) -> relax.Expr:
-    """Return a Q or DQ of ``x`` with the parameters of ``value``."""
-    make = relax.op.quantize if operator(value) == "quantize" else relax.op.dequantize
-    axis = _axis(int(value.attrs.axis))
-    return make(x, *value.args[1:], axis, str(value.attrs.out_dtype))
+    return paired(value, x, _axis)
 
 
 def _row(extents: Sequence[int], neutral: int = 1) -> list[int]:
@@ -234,15 +229,12 @@ _WINDOWS: dict[str, Callable[[Scope, relax.Call, relax.Expr], relax.Expr | Decli
 
 
 def _slice(value: relax.Call, x: relax.Expr) -> relax.Expr:
-    axes, *bounds = ([int(item) for item in arg.fields] for arg in value.args[1:])
-    return relax.op.strided_slice(x, [_axis(axis) for axis in axes], *bounds)
+    return sliced(value, x, _axis)
 
 
 def _pad(value: relax.Call, x: relax.Expr) -> relax.Expr:
     widths = [int(width) for width in value.attrs.pad_width]
-    attrs = value.attrs
-    fill = number(value.args[1]) if len(value.args) > 1 else float(attrs.pad_value)
-    return relax.op.nn.pad(x, [*widths[:4], 0, 0, *widths[4:]], str(attrs.pad_mode), fill)
+    return padded(value, x, [*widths[:4], 0, 0, *widths[4:]])
 
 
 def _reduce(value: relax.Call, x: relax.Expr) -> relax.Expr | Declined:

@@ -26,13 +26,13 @@ from typing import Any
 import tvm
 from tvm import IRModule, relax
 
-from relay_int8.compiler.passes.normalize.canonicalize_sequence import ELEMENTWISE
 from relay_int8.compiler.passes.normalize.image_views import (
     ImageViews,
     batch_norm_of,
     is_tensor,
     normalized_image,
 )
+from relay_int8.compiler.passes.normalize.steps_on_axes import ELEMENTWISE
 from relay_int8.graph.dataflow import constant, operator, shape
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main

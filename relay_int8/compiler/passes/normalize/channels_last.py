@@ -11,8 +11,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tvm import relax
 
-from relay_int8.compiler.passes.normalize.canonicalize_sequence import ELEMENTWISE, REDUCTIONS
-from relay_int8.graph.dataflow import constant, number, operator, shape
+from relay_int8.compiler.passes.normalize.steps_on_axes import (
+    ELEMENTWISE,
+    REDUCTIONS,
+    padded,
+    paired,
+    sliced,
+)
+from relay_int8.graph.dataflow import constant, operator, shape
 
 RANK = 4
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -111,15 +117,11 @@ def _search(value: relax.Call, x: relax.Expr) -> relax.Expr:
 
 def _pad(value: relax.Call, x: relax.Expr) -> relax.Expr:
     widths = [int(width) for width in value.attrs.pad_width]
-    attrs = value.attrs
-    fill = number(value.args[1]) if len(value.args) > 1 else float(attrs.pad_value)
-    sides = [widths[2 * axis + side] for axis in FIRST for side in (0, 1)]
-    return relax.op.nn.pad(x, sides, str(attrs.pad_mode), fill)
+    return padded(value, x, [widths[2 * axis + side] for axis in FIRST for side in (0, 1)])
 
 
 def _slice(value: relax.Call, x: relax.Expr) -> relax.Expr:
-    axes, *bounds = ([int(item) for item in arg.fields] for arg in value.args[1:])
-    return relax.op.strided_slice(x, [_axis(axis) for axis in axes], *bounds)
+    return sliced(value, x, _axis)
 
 
 def _softmax(value: relax.Call, x: relax.Expr) -> relax.Expr:
@@ -128,8 +130,7 @@ def _softmax(value: relax.Call, x: relax.Expr) -> relax.Expr:
 
 
 def _pair(value: relax.Call, x: relax.Expr) -> relax.Expr:
-    make = relax.op.quantize if operator(value) == "quantize" else relax.op.dequantize
-    return make(x, *value.args[1:], _axis(int(value.attrs.axis)), str(value.attrs.out_dtype))
+    return paired(value, x, _axis)
 
 
 _STEPS: dict[str, Callable[[relax.Call, relax.Expr], relax.Expr]] = {

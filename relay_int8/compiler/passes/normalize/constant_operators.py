@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from tvm import relax
 
-from relay_int8.graph.dataflow import number, operator, shape, slice_steps
+from relay_int8.graph.dataflow import number, operator, pad_fill, shape, slice_steps
 from relay_int8.graph.declined import Declined
 from relay_int8.numerics.convolution import convolve
 from relay_int8.numerics.interpolation import COORDINATES, axis_pairs
@@ -145,8 +145,7 @@ def _padded(value: relax.Call, x: np.ndarray) -> np.ndarray | Declined:
     widths = np.reshape([int(width) for width in attrs.pad_width], (-1, 2))
     if mode != "constant":
         return np.pad(x, widths, mode)
-    fill = number(value.args[1]) if len(value.args) > 1 else float(attrs.pad_value)
-    return np.pad(x, widths, constant_values=fill)
+    return np.pad(x, widths, constant_values=pad_fill(value))
 
 
 def _take(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:

@@ -25,6 +25,7 @@ from relay_int8.compiler.tuned_schedules import TunedSchedules
 from relay_int8.compiler.weights import Array, lift_weights
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
 from relay_int8.graph.declined import Declined, collecting_declined
+from relay_int8.graph.readings import keeping_readings
 from relay_int8.machine.host import lacking
 from relay_int8.runtime.tvm_runtime import use_all_cores
 from schedules.cuda.toolchain.compiler import device_code
@@ -116,6 +117,7 @@ def cross_linker(target: Target) -> str | None:
     return compiler
 
 
+@keeping_readings()
 def compile_module(
     mod: IRModule,
     target: Target,

@@ -7,11 +7,14 @@ turn into identifiers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import IRModule, relax
+
+from relay_int8.graph.readings import kept
 
 IMAGE = 4  # axes of a tensor whose channels are axis 1
 _INTEGERS = (int, tvm.tirx.IntImm)
@@ -19,32 +22,36 @@ _INTEGERS = (int, tvm.tirx.IntImm)
 # takes some ten times as long.
 
 
-def calls(func: relax.Function) -> Iterator[tuple[relax.Var, relax.Expr]]:
-    """Yield (variable, value) of every binding in order, the one that returns results left out."""
+@kept
+def calls(func: relax.Function) -> tuple[tuple[relax.Var, relax.Expr], ...]:
+    """Return (variable, value) of every binding in order, the one that returns results left out."""
     bindings = _bindings(func)
-    for position, binding in enumerate(bindings, 1):
-        if position < len(bindings) or not isinstance(binding.value, relax.Tuple | relax.Var):
-            yield binding.var, binding.value
+    returning = bindings and isinstance(bindings[-1][1], relax.Tuple | relax.Var)
+    return bindings[:-1] if returning else bindings
 
 
-def results(func: relax.Function) -> list[relax.Var]:
+@kept
+def results(func: relax.Function) -> tuple[relax.Var, ...]:
     """Return the variables whose values the function returns."""
-    values = {binding.var: binding.value for binding in _bindings(func)}
+    values = dict(_bindings(func))
     body = func.body.body
     while body in values and isinstance(values[body], relax.Tuple | relax.Var):
         body = values[body]
-    fields = list(body.fields) if isinstance(body, relax.Tuple) else [body]
-    return [_resolve(field, values) for field in fields]
+    fields = body.fields[:] if isinstance(body, relax.Tuple) else [body]
+    return tuple(_resolve(field, values) for field in fields)
 
 
+@kept
 def consumers(func: relax.Function) -> dict[relax.Var, list[relax.Var]]:
     """Return, for every variable, the variables whose values read it, in order."""
-    readers: dict[relax.Var, list[relax.Var]] = {param: [] for param in func.params}
+    readers: dict[relax.Var, list[relax.Var]] = {param: [] for param in func.params[:]}
     for var, value in calls(func):
         readers[var] = []
         for argument in arguments(value):
-            if isinstance(argument, relax.Var) and var not in readers[argument]:
-                readers[argument].append(var)
+            if isinstance(argument, relax.Var):
+                known = readers[argument]
+                if not (known and known[-1] is var):  # it may read a tensor twice
+                    known.append(var)
     return readers
 
 
@@ -238,9 +245,23 @@ def substitute(value: relax.Expr, renamed: Mapping[relax.Var, relax.Expr]) -> re
     if isinstance(value, relax.TupleGetItem):
         return relax.TupleGetItem(substitute(value.tuple_value, renamed), value.index)
     if isinstance(value, relax.Call):
-        args = [substitute(argument, renamed) for argument in value.args[:]]
-        return relax.Call(value.op, args, value.attrs, value.ty_args)
+        return with_arguments(value, [substitute(arg, renamed) for arg in value.args[:]])
     return value
+
+
+def with_arguments(call: relax.Call, args: Sequence[relax.Expr]) -> relax.Call:
+    """Return a call that reads other tensors.
+
+    Where these have the types of its own, the result has too: TVM takes a millisecond to infer
+    that of a convolution. Arguments that are numbers or shapes, which say more than their types do,
+    are to stay.
+    """
+    same = all(_of_one_type(*pair) for pair in zip(args, call.args[:], strict=True))
+    return relax.Call(call.op, args, call.attrs, call.ty_args, ret_ty=call.ty if same else None)
+
+
+def _of_one_type(a: relax.Expr, b: relax.Expr) -> bool:
+    return a is b or a.ty.same_as(b.ty) or tvm_ffi.structural_equal(a.ty, b.ty)
 
 
 def attributes(func: relax.Function) -> dict[str, object]:
@@ -250,8 +271,13 @@ def attributes(func: relax.Function) -> dict[str, object]:
     return attrs
 
 
-def _bindings(func: relax.Function) -> list[relax.VarBinding]:
-    return [binding for block in func.body.blocks[:] for binding in block.bindings[:]]
+@kept
+def _bindings(func: relax.Function) -> tuple[tuple[relax.Var, relax.Expr], ...]:
+    return tuple(
+        (binding.var, binding.value)
+        for block in func.body.blocks[:]
+        for binding in block.bindings[:]
+    )
 
 
 def _resolve(value: relax.Expr, values: Mapping[relax.Var, relax.Expr]) -> relax.Var:

@@ -32,6 +32,7 @@ from relay_int8.graph.group_roots import (
     composed_groups,
     root_group,
 )
+from relay_int8.graph.readings import kept
 from relay_int8.numerics.unary import UNARY
 
 BOUNDED = (CONV2D, DENSE, "avg_pool2d", AFFINE, *PAIRS)
@@ -60,6 +61,13 @@ def find_groups(
         Whether trees of operators are functions, and layers absorb them. Otherwise each operator is
         by itself, as kernels of floats have it.
     """
+    return list(_found(func, frozenset(separate), attention, functions))
+
+
+@kept
+def _found(
+    func: relax.Function, separate: Collection[str], attention: bool, functions: bool
+) -> list[Group]:
     reader = FunctionIndex(func)
     groups: dict[relax.Var, Group] = {}
     absorbed: set[relax.Var] = set()

@@ -93,7 +93,7 @@ def rewrite_main(mod: IRModule, rewrite: Rewrite) -> IRModule:
     for old, value in calls(func):
         scope.name = old.name
         uses = len(readers[old]) + returns[old]
-        moved = any(argument in done for argument in arguments(value))
+        moved = bool(done) and any(argument in done for argument in arguments(value))
         value = scope.typed(substitute(value, done)) if moved else value
         rewritten = rewrite(scope, value)
         if isinstance(rewritten, Declined):
@@ -117,6 +117,8 @@ def rewrite_main(mod: IRModule, rewrite: Rewrite) -> IRModule:
             new = scope.bind(old.name, new)
             scope.uses[new] = uses
         done[old] = new
+    if not done and all(readers[var] or returns[var] for var, _ in calls(func)):
+        return mod  # as most rewrites leave most networks
     kept = [done.get(output, output) for output in outputs]
     return _finish(mod, scope, kept, renamed)
 

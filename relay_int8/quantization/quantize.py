@@ -26,6 +26,7 @@ from relay_int8.graph.digest import Identity, digest, float_digest, tensor_names
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.layers import averaged_tensors
 from relay_int8.graph.plan import Plan
+from relay_int8.graph.readings import keeping_readings
 from relay_int8.graph.requantize import with_requantize
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import AUTO, QuantConfig
@@ -45,6 +46,7 @@ from relay_int8.quantization.refusals import out_of_range, plan_without, require
 from schedules.targets import native_target
 
 
+@keeping_readings()
 def quantize(
     mod: IRModule,
     data: Dataset | CalibrationTable,

@@ -106,7 +106,9 @@ _UNSAID = {
 
 def to_json(spec: Spec) -> str:
     """Return ``spec`` as JSON text; symbolic sizes are written as their names."""
-    fields = {"kind": spec.kind, **dataclasses.asdict(spec)}
+    # Not asdict, which would copy symbolic sizes: a serialization of TVM each.
+    values = {field.name: getattr(spec, field.name) for field in dataclasses.fields(spec)}
+    fields = {"kind": spec.kind, **values}
     for name, unsaid in _UNSAID.items():
         if name in fields and fields[name] == unsaid:
             del fields[name]

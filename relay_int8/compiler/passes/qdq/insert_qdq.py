@@ -114,7 +114,7 @@ class _Inserter:
             rows, group.bias_or_zero, self._params[group.inputs[0].name].scale
         )
         weight = self._weight_pair(group.weight.values, scale, axis, group.members[0].name)
-        return relax.Call(call.op, [call.args[0], weight], call.attrs, call.ty_args)
+        return dataflow.with_arguments(call, [call.args[0], weight])
 
     def _with_state_weight(self, call: relax.Call, weight: Weight, name: str) -> relax.Call:
         """Replace the constant weights of a recurrent layer's state by their Q/DQ pair."""

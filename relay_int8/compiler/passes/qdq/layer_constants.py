@@ -57,7 +57,7 @@ def _weighted(call: relax.Call, layer: Group, weights: Mapping[str, Array]) -> r
     if layer.name not in weights:
         return call
     w = np.ascontiguousarray(weights[layer.name], dtype=np.float32)
-    return relax.Call(call.op, [call.args[0], relax.const(w)], call.attrs, call.ty_args)
+    return dataflow.with_arguments(call, [call.args[0], relax.const(w)])
 
 
 def _addend(layer: Group, biases: Mapping[str, Array]) -> relax.Expr:

@@ -83,4 +83,4 @@ class ScaleNorms:
 
 def _with_arguments(call: relax.Call, x: relax.Expr, *constants: Array) -> relax.Call:
     arguments = [x, *(relax.const(values.astype(np.float32)) for values in constants)]
-    return relax.Call(call.op, arguments, call.attrs, call.ty_args)
+    return dataflow.with_arguments(call, arguments)

@@ -96,8 +96,15 @@ def quantized_pairs(func: relax.Function) -> dict[relax.Var, relax.Var]:
 
 
 def constant(value: relax.Expr) -> np.ndarray | None:
-    """Return the array of a constant, or None."""
-    return value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None
+    """Return the array of a constant, which is the constant's memory and read-only, or None."""
+    if not isinstance(value, tvm.ir.GenericConst):
+        return None
+    try:
+        array = np.from_dlpack(value.value)
+    except RuntimeError:  # bfloat16 and other types that NumPy itself does not have
+        return np.asarray(value.value.numpy())
+    array.flags.writeable = False
+    return array
 
 
 def number(value: relax.Expr) -> float:

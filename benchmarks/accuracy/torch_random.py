@@ -5,8 +5,9 @@
     python -m benchmarks.accuracy.torch_random FOLDER [NAME ...]
 
 Each network is ``NAME.onnx``, ``NAME.calib.npz`` and ``NAME.test.npz``, as
-``scripts/bench_random --folder`` reads them. That Python has torch, torchvision, onnx and
-onnxscript, and not this project: start it in the root of the repository.
+``scripts/bench_random --folder`` reads them. ``timm:lcnet_050`` is a network of timm. That Python
+has torch, torchvision, onnx, onnxscript and perhaps timm, and not this project: start it in the
+root of the repository.
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], int]] = {
     "yolo": (Detector, 96),
 }
 """Name -> what builds it, and height and width of its images."""
+TIMM = "timm:"
+TIMM_SIZE = 96  # of images of networks that take any
 
 
 def images(count: int, size: int, seed: int) -> torch.Tensor:
@@ -134,9 +137,10 @@ def settle(module: nn.Module, pictures: torch.Tensor) -> None:
 
 def write(folder: Path, name: str) -> None:
     """Write one network and its images."""
-    build, size = NETWORKS[name]
     torch.manual_seed(0)
-    module = build().eval()
+    module, size = _of_timm(name.removeprefix(TIMM)) if name.startswith(TIMM) else _built(name)
+    name = name.removeprefix(TIMM)
+    module.eval()
     enliven(module)
     calibration, test = images(CALIBRATION_IMAGES, size, 1), images(TEST_IMAGES, size, 2)
     settle(module, images(SETTLING_IMAGES, size, 3))
@@ -152,6 +156,19 @@ def write(folder: Path, name: str) -> None:
     )
     np.savez(folder / f"{name}.calib.npz", image=calibration.numpy())
     np.savez(folder / f"{name}.test.npz", image=test.numpy())
+
+
+def _built(name: str) -> tuple[nn.Module, int]:
+    build, size = NETWORKS[name]
+    return build(), size
+
+
+def _of_timm(name: str) -> tuple[nn.Module, int]:
+    import timm  # type: ignore[import-not-found]
+
+    module = timm.create_model(name, pretrained=False, exportable=True)
+    given = module.default_cfg
+    return module, given["input_size"][-1] if given.get("fixed_input_size") else TIMM_SIZE
 
 
 def main() -> None:

@@ -70,7 +70,8 @@ def _read_bytes(tensor: TensorProto, folder: Path, allowed: tuple[Path, ...]) ->
                 f"{offset + length}, but the file has {size} bytes"
             )
         data.seek(offset)
-        return data.read(length)
+        content: bytes = data.read(length)
+        return content
 
 
 def _byte_count(tensor: TensorProto) -> int:
@@ -81,7 +82,8 @@ def _byte_count(tensor: TensorProto) -> int:
         )
     except KeyError:
         raise ValueError(f"tensor {tensor.name} has type {tensor.data_type}") from None
-    return -(-math.prod(tensor.dims) * bits // 8)
+    elements = int(math.prod(tensor.dims))
+    return -(-elements * bits // 8)
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:

@@ -16,6 +16,7 @@ ALONE = (
     "relay_int8.data.natural_order",
     "relay_int8.data.preprocessing",
     "relay_int8.data.tensor_info",
+    "relay_int8.frontend.importing",
     "relay_int8.messages",
     "relay_int8.quantization.config",
     "relay_int8.remote.address",

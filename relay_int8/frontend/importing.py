@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from typing import Any
@@ -109,6 +110,12 @@ class ImportWriter(FunctionWriter):
         return self.emit(name, value) if is_new else value
 
 
+TVM_OPERATOR = re.compile(r'\bir\.Op\(.*?name="relax\.([\w.]+)".*?support_level=\d+\)')
+TVM_SHAPE = re.compile(r"\bR\.shape\((\[.*?\])\)")
+TVM_NUMBER = re.compile(r"\bT\.int\d+\((-?\d+)\)")
+"""How TVM 0.27 writes an operator, a shape and an extent into its messages."""
+
+
 @contextmanager
 def converting(title: str, wish: str = "") -> Iterator[None]:
     """Make errors of a converter name its operator, and the ``wish`` it could not follow.
@@ -125,10 +132,21 @@ def converting(title: str, wish: str = "") -> Iterator[None]:
     except NotImplementedError as err:
         raise UnsupportedOpError(f"{title} cannot be imported: {err}") from err
     except CONVERTER_ERRORS as err:
-        reason = str(err).strip().splitlines()
-        raise FrontendError(
-            f"{title} cannot be read{wish}: {reason[-1] if reason else type(err).__name__}"
-        ) from err
+        raise FrontendError(f"{title} cannot be read{wish}: {reason_of(err)}") from err
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the last line of a converter's error, without TVM's notation of operators and numbers.
+
+    Examples
+    --------
+    >>> reason_of(ValueError('In ir.Op(name="relax.add", support_level=10), dim 2 is T.int64(4)'))
+    'In add, dim 2 is 4'
+    """
+    lines = str(error).strip().splitlines()
+    if not lines:
+        return type(error).__name__
+    return TVM_NUMBER.sub(r"\1", TVM_SHAPE.sub(r"\1", TVM_OPERATOR.sub(r"\1", lines[-1])))
 
 
 def float32_weight(name: str, array: Array) -> Array:

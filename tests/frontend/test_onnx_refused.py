@@ -92,3 +92,14 @@ def test_weights_in_files_that_are_not_beside_the_model(tmp_path, location):
     (tmp_path / "net.onnx").write_bytes(proto.SerializeToString())
     with pytest.raises(FrontendError, match="its weights in external files cannot be read"):
         import_onnx(tmp_path / "net.onnx")
+
+
+@pytest.mark.fast
+def test_shapes_that_do_not_fit_are_said_without_the_notation_of_tvm():
+    weights = {"w": np.ones((1, 4, 5, 7), np.float32)}
+    proto = model([node("Add", ["x", "w"], ["y"], "sum")], X, {"y": None}, weights, opset=17)
+    with pytest.raises(UnsupportedOpError, match=r"node sum \(Add\)") as refused:
+        import_onnx(proto)
+    assert "In add, the first input shape" in str(refused.value)
+    assert "ir.Op" not in str(refused.value)
+    assert "T.int64" not in str(refused.value)

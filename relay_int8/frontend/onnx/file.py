@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from relay_int8.errors import FrontendError
 from relay_int8.file_names import absent
+from relay_int8.frontend.onnx.external_data import read_external_data
 
 # First bytes of files that are often taken for ONNX models: (offset, bytes, what it is).
 SIGNATURES = (
@@ -57,8 +58,8 @@ def read_model(path: Path) -> onnx.ModelProto:
     if not model.graph.node:
         raise FrontendError(f"{path}: {len(data)} bytes, but no graph with nodes in them")
     try:
-        onnx.load_external_data_for_model(model, str(path.parent))
-    except (OSError, RuntimeError, ValueError, onnx.checker.ValidationError) as err:
+        read_external_data(model, path)
+    except (OSError, RuntimeError, ValueError) as err:
         raise FrontendError(
             f"{path}: its weights in external files cannot be read ({err}); "
             "keep them beside the model"

@@ -13,7 +13,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.constant_results import keep_constant_results
-from relay_int8.frontend.importing import CONVERTER_ERRORS, cut_option
+from relay_int8.frontend.importing import CONVERTER_ERRORS, cut_option, reason_of
 from relay_int8.frontend.onnx.control_flow import ControlFlow
 from relay_int8.frontend.onnx.node_form import misfit, title_of
 from relay_int8.frontend.onnx.operator_support import OURS
@@ -148,10 +148,9 @@ class NamedImporter(ControlFlow):
                 if not isinstance(value, list):
                     _check_type(value)
         except CONVERTER_ERRORS as err:
-            reason = str(err).strip().splitlines()
             raise UnsupportedOpError(
                 f"node {title_of(node)} ({node.op_type}) of opset {self.opset} cannot be imported: "
-                f"{reason[-1] if reason else type(err).__name__}"
+                f"{reason_of(err)}"
             ) from err
         self._left_out.update((name, node) for name in node.output[len(values) :] if name)
         for name, value in zip(node.output, values, strict=False):

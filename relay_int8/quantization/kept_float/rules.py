@@ -10,6 +10,7 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import Group
 from relay_int8.graph.plan import Plan
+from relay_int8.quantization.kept_float.angles import angle_reasons
 from relay_int8.quantization.kept_float.coordinates import coordinate_reasons
 from relay_int8.quantization.kept_float.filters import filter_reasons
 from relay_int8.quantization.kept_float.gates import gate_reasons
@@ -48,7 +49,8 @@ def exact_moves(groups: Sequence[Group], func: relax.Function) -> Reasons:
 def magnified_layers(groups: Sequence[Group], plan: Plan, table: CalibrationTable) -> Reasons:
     """Return the layers that 8 bits would spoil, by ranges; unused if integers are required."""
     return (
-        gate_reasons(groups, plan, table)
+        angle_reasons(groups, plan, table)
+        | gate_reasons(groups, plan, table)
         | steepness_reasons(groups, plan, table)
         | filter_reasons(groups, plan, table)
         | square_reasons(groups, plan, table)

@@ -19,9 +19,11 @@ import numpy as np
 import tvm
 
 from benchmarks.accuracy.segmentation import mean_iou, read_labels
-from relay_int8 import ImportOptions, QuantConfig, float_network, import_onnx, load_model
+from relay_int8 import QuantConfig, import_onnx
+from relay_int8.api.float_network import compiled_network
 from relay_int8.calibration import open_data
 from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.graph.interface import open_inputs
 from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.metric import BoundMetric, ImageLabels
@@ -87,7 +89,8 @@ class TrainedNetwork:
     @cached_property
     def fp32(self) -> Outputs:
         """Outputs of the float network for the images that are scored."""
-        return self.outputs(float_network(load_model(self.model, ImportOptions(batch=1))))
+        mod = normalize()(import_onnx(self.model, batch=1))
+        return self.outputs(compiled_network(mod, transient=True))
 
     def calibration(self) -> Iterator[Array]:
         """Yield the calibration images."""
@@ -181,7 +184,7 @@ def _has_face(y: Array) -> bool:
 
 def compiled(model: QuantizedModel, name: str) -> Run:
     """Return what runs the integer network on this computer; ``name`` is its input's."""
-    main = virtual_machine(compile_module(model.mod, native_target()))["main"]
+    main = virtual_machine(compile_module(model.mod, native_target(), transient=True))["main"]
 
     def _run(inputs: dict[str, Array]) -> dict[str, Array]:
         found = main(tvm.runtime.tensor(np.ascontiguousarray(inputs[name])))

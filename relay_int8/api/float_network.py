@@ -49,14 +49,15 @@ def float_network(
     return _run
 
 
-def compiled_network(mod: IRModule) -> Network:
+def compiled_network(mod: IRModule, *, transient: bool = False) -> Network:
     """Return a normalized float module, or a QDQ one, as a function on this computer.
 
-    Inputs are taken as they are: who calls it has checked them.
+    Inputs are taken as they are: who calls it has checked them. A ``transient`` network shares
+    kernels with those compiled before it, and gives the same bits.
     """
     inputs = inputs_of(mod)
     outputs = [str(var.name) for var in dataflow.results(mod["main"])]
-    main = virtual_machine(compile_module(mod, native_target()))["main"]
+    main = virtual_machine(compile_module(mod, native_target(), transient=transient))["main"]
 
     def _run(arrays: Mapping[str, Array]) -> dict[str, Array]:
         given = (np.asarray(arrays[info.name], order="C") for info in inputs)

@@ -12,6 +12,7 @@ from relay_int8 import finite_json
 from relay_int8.api.model import Model, data_inputs
 from relay_int8.argument_types import checked
 from relay_int8.calibration.observe import Progress
+from relay_int8.compiler.kernel_library import sharing_kernels
 from relay_int8.data.dataset import Dataset
 from relay_int8.data.images import open_images
 from relay_int8.data.preprocessing import Preprocessing
@@ -30,6 +31,7 @@ from relay_int8.quantization.mixed_precision.sensitivity import (
 from relay_int8.quantization.plan_file import save_plan
 from relay_int8.quantization.quantize import planned_with_floats, quantize
 from relay_int8.quantization.quantized_model import QuantizedModel
+from relay_int8.quantization.refine.programs import sharing_programs
 from schedules.targets import native_target
 
 STEP_DB = 0.5  # what more is asked of the search where a plan misses its budget; doubled each time
@@ -87,6 +89,8 @@ class LayerAnalysis:
 
 
 @checked
+@sharing_kernels()
+@sharing_programs()
 def analyze_layers(
     model: Model,
     data: str | Path | Batches | Dataset,

@@ -63,7 +63,7 @@ def digest(mod: IRModule) -> str:
             if array is None:
                 sha.update(str(getattr(argument, "name", argument)).encode())
             else:
-                sha.update(_bytes(array))
+                _update(sha, array)
     sha.update(str([var.name for var in dataflow.results(func)]).encode())
     sha.update(str(sorted(dataflow.attributes(func).items())).encode())
     return sha.hexdigest()
@@ -77,7 +77,7 @@ def float_digest(reference: IRModule) -> str:
 def _weights_digest(reference: IRModule) -> str:
     sha, of_nothing = hashlib.sha256(), hashlib.sha256().digest()
     for array in _weights(reference):
-        sha.update(_bytes(array))
+        _update(sha, array)
     return "" if sha.digest() == of_nothing else sha.hexdigest()
 
 
@@ -88,5 +88,7 @@ def _weights(reference: IRModule) -> Iterator[npt.NDArray[np.generic]]:
             yield from (array for array in arrays if array is not None)
 
 
-def _bytes(array: npt.NDArray[np.generic]) -> bytes:
-    return f"{array.dtype} {array.shape}".encode() + array.tobytes()
+def _update(sha: hashlib._Hash, array: npt.NDArray[np.generic]) -> None:
+    """Take type, shape and elements in, without a copy of large weights."""
+    sha.update(f"{array.dtype} {array.shape}".encode())
+    sha.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

@@ -15,6 +15,7 @@ from relay_int8.calibration.network import CalibrationNetwork
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.side_by_side import by_all_cores
 from relay_int8.calibration.table import CalibrationTable
+from relay_int8.compiler.kernel_library import sharing_kernels
 from relay_int8.compiler.passes.qdq.correct_bias import CorrectBias
 from relay_int8.compiler.passes.qdq.insert_qdq import InsertQdq
 from relay_int8.compiler.passes.qdq.replace_weights import ReplaceWeights
@@ -39,6 +40,7 @@ from relay_int8.quantization.refine.auto import SearchResult, choose_config
 from relay_int8.quantization.refine.equalize import equalize
 from relay_int8.quantization.refine.factors import scalable_channels, with_factors
 from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.programs import sharing_programs
 from relay_int8.quantization.refine.reconstruct import reconstruct
 from relay_int8.quantization.refine.simulation import Simulation
 from relay_int8.quantization.refine.thresholds import HISTOGRAMS, tuned_thresholds
@@ -46,6 +48,8 @@ from relay_int8.quantization.refusals import out_of_range, plan_without, require
 from schedules.targets import native_target
 
 
+@sharing_kernels()
+@sharing_programs()
 @keeping_readings()
 def quantize(
     mod: IRModule,

@@ -1,6 +1,7 @@
 """Default tiles of dp4a that an estimate chooses: equal to NumPy, fewer instructions, no others."""
 
 import functools
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -11,8 +12,8 @@ from schedules.cuda.device.gpus import GPUS
 from schedules.cuda.device.limits import STATIC_BYTES, exceeded
 from schedules.cuda.dp4a.conv2d_dp4a import CONV2D_DP4A
 from schedules.cuda.dp4a.default_tiles import best_by_estimate, best_by_score
-from schedules.cuda.dp4a.estimate import issue_cycles, shared_bytes
-from schedules.cuda.dp4a.splits import Extents
+from schedules.cuda.dp4a.estimate import issue_cycles, least_issue_cycles, shared_bytes
+from schedules.cuda.dp4a.splits import Extents, splits, windows
 from schedules.cuda.toolchain.fat_binary import bundle
 from schedules.cuda.toolchain.main_loop import MainLoop, main_loop
 from schedules.cuda.toolchain.nvrtc import Nvrtc
@@ -80,6 +81,16 @@ def test_it_takes_clearly_fewer_instructions_and_fits_every_gpu(name):
     issued = [issue_cycles(extents, spec, *tiles, PASCAL) for tiles in (before, after)]
     assert issued[1] < 0.92 * issued[0]
     assert shared_bytes(extents, spec, *after) <= STATIC_BYTES
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("spec", [RESNET["7"], SMALL["many_slices"], SMALL["no_slices"]])
+def test_tiles_are_left_out_only_where_no_window_has_few_instructions(spec):
+    extents = extents_of(spec)
+    parts = list(windows(extents))
+    for split in islice(splits(extents, STATIC_BYTES), 0, None, 20):
+        least = least_issue_cycles(extents, split, PASCAL)
+        assert 0 < least <= min(issue_cycles(extents, spec, split, part, PASCAL) for part in parts)
 
 
 @pytest.mark.parametrize("name", [*RESNET, "batch"])

@@ -40,7 +40,7 @@ def read_model(path: Path) -> onnx.ModelProto:
     if not data:
         raise FrontendError(f"{path}: the file is empty; expected an ONNX model")
     for offset, signature, kind in SIGNATURES:
-        if data[offset:].startswith(signature):
+        if data.startswith(signature, offset):
             raise FrontendError(f"{path}: expected an ONNX model, found {kind}")
     try:
         model = onnx.load_model_from_string(data)

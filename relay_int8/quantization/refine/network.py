@@ -10,20 +10,17 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from threading import Lock
 
 import numpy as np
-import tvm
 from tvm import IRModule, relax
 
-from relay_int8.compiler.build import started
-from relay_int8.compiler.pipeline import finalize, lower
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import Group
 from relay_int8.graph.groups import find_groups
 from relay_int8.operators.images import batched, rows
 from relay_int8.operators.recurrence import call_in_integers
 from relay_int8.operators.registry import operator_of, refusal
+from relay_int8.quantization.refine.programs import program
 from relay_int8.quantization.refine.simulation import (
     Array,
     Arrays,
@@ -34,9 +31,7 @@ from relay_int8.quantization.refine.simulation import (
     rounded,
     scale_of,
 )
-from schedules.targets import native_target
 
-_COMPILING = Lock()
 STACK_BYTES = 2**22  # of one tensor of the images that are computed at a time
 MOST_STACKED = 8
 
@@ -146,13 +141,13 @@ class NumpyNetwork:
         key = f"{group.name}:integers"
         if key not in self._evaluators:
             values = {**self._values, group.members[0]: call_in_integers(group)}
-            self._evaluators[key] = _each(group, _compiled(group, values))
+            self._evaluators[key] = _each(group, program(group, values))
         return self._evaluators[key](xs)
 
     def _evaluator(self, group: Group) -> Callable[[Sequence[Array]], Array]:
         record = operator_of(group)
         if not record.in_numpy or (refusal(group) and not record.takes_constants):
-            return _each(group, _compiled(group, self._values))
+            return _each(group, program(group, self._values))
         evaluate = partial(record.evaluate, group)
         return evaluate if record.is_batched(group) else _each(group, evaluate)
 
@@ -271,26 +266,3 @@ def read_last(groups: Sequence[Group]) -> dict[str, list[str]]:
     for name, reader in last.items():
         last_uses.setdefault(reader, []).append(name)
     return last_uses
-
-
-def _compiled(
-    group: Group, values: Mapping[relax.Var, relax.Expr]
-) -> Callable[[Sequence[Array]], Array]:
-    """Return TVM's own kernel of one group, for one image."""
-    writer = dataflow.FunctionWriter()
-    reads = [*group.inputs, *group.floats]
-    params = [relax.Var(f"x{i}", var.ty) for i, var in enumerate(reads)]
-    done: dict[relax.Var, relax.Expr] = dict(zip(reads, params, strict=True))
-    for member in group.members:
-        done[member] = writer.emit(str(member.name), dataflow.substitute(values[member], done))
-    mod, target = writer.finish(params, [done[group.output]]), native_target()
-    with _COMPILING, target:
-        executable = tvm.compile(lower(target)(mod), target=target, relax_pipeline=finalize())
-    main, alone = started(executable)["main"], Lock()
-
-    def _run(xs: Sequence[Array]) -> Array:
-        with alone:  # a virtual machine has one stack
-            result: Array = main(*(tvm.runtime.tensor(np.ascontiguousarray(x)) for x in xs)).numpy()
-        return result
-
-    return _run

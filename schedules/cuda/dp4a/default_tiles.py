@@ -8,6 +8,7 @@ estimate of instructions and bytes finds tiles that take clearly less time, it h
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod, sqrt
 
 from tvm.s_tir import Schedule
@@ -16,7 +17,12 @@ from tvm.target import Target
 from schedules.cuda.device.devices import gpu_for
 from schedules.cuda.device.gpus import GpuFigures
 from schedules.cuda.device.limits import STATIC_BYTES
-from schedules.cuda.dp4a.estimate import estimated_cycles, issue_cycles, shared_bytes
+from schedules.cuda.dp4a.estimate import (
+    estimated_cycles,
+    issue_cycles,
+    least_issue_cycles,
+    shared_bytes,
+)
 from schedules.cuda.dp4a.intrin import LANES
 from schedules.cuda.dp4a.splits import (
     WARP,
@@ -40,9 +46,8 @@ CLEAR_GAIN = 0.08  # of the estimated instructions; less is within the estimate'
 
 def default_tiles(sch: Schedule, spec: Conv2d | Dense, target: Target) -> Tiles:
     """Return fixed tiles."""
-    extents, gpu = Extents.of(sch, spec), gpu_for(target)
-    tiles = best_by_score(extents, spec, gpu)
-    split, window = best_by_estimate(extents, spec, gpu, tiles)
+    extents = Extents.of(sch, spec)
+    split, window = _best(extents, spec, gpu_for(target))
     (f, h, w), own = split.threads, split.own
     k, kh, kw = ((None, inner) for inner in window)
     return Tiles(
@@ -55,6 +60,11 @@ def default_tiles(sch: Schedule, spec: Conv2d | Dense, target: Target) -> Tiles:
         kw=kw,
         w_shared=split.shares_weights,
     )
+
+
+@lru_cache(maxsize=1024)  # a kernel is scheduled when a network is lowered, and as a task
+def _best(extents: Extents, spec: Conv2d | Dense, gpu: GpuFigures) -> tuple[Split, Window]:
+    return best_by_estimate(extents, spec, gpu, best_by_score(extents, spec, gpu))
 
 
 def best_by_score(extents: Extents, spec: Conv2d | Dense, gpu: GpuFigures) -> tuple[Split, Window]:
@@ -80,13 +90,15 @@ def best_by_estimate(
     def _cycles(candidate: tuple[Split, Window]) -> float:
         return estimated_cycles(extents, spec, *candidate, gpu)
 
+    parts = list(windows(extents))
     most_issued = (1 - CLEAR_GAIN) * issue_cycles(extents, spec, *tiles, gpu)
     candidates = [
         (other, part)
         for other in splits(extents, STATIC_BYTES)
         if extents.words * extents.slices >= prod(other.own) * gpu.cores * LEAST_THREADS
         if prod(other.threads) * extents.slices >= LEAST_OF_BLOCK
-        for part in windows(extents)
+        if least_issue_cycles(extents, other, gpu) <= most_issued
+        for part in parts
         if shared_bytes(extents, spec, other, part) <= STATIC_BYTES
         if issue_cycles(extents, spec, other, part, gpu) <= most_issued
     ]

@@ -75,6 +75,18 @@ def issue_cycles(
     return _blocks(extents, split, gpu) * issue
 
 
+def least_issue_cycles(extents: Extents, split: Split, gpu: GpuFigures) -> float:
+    """Return what ``issue_cycles`` are not less than, whatever part of the window a fetch has.
+
+    Those of its products and results alone, which do not depend on that part.
+    """
+    warps = -(-prod(split.threads) * extents.slices // WARP)
+    products = extents.taps * split.sums
+    instructions = START + products + _ends(extents, split)
+    issue = warps * max(instructions, products * (ISSUE_WIDTH * WARP / gpu.dp4a)) / ISSUE_WIDTH
+    return _blocks(extents, split, gpu) * issue
+
+
 def _ends(extents: Extents, split: Split) -> int:
     """Return the instructions of a thread behind its sums."""
     if extents.slices == 1:

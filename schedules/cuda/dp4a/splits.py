@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
 
@@ -99,13 +100,13 @@ class Split:
     threads: tuple[int, int, int]
     own: tuple[int, int, int]
 
-    @property
+    @cached_property
     def tile(self) -> tuple[int, int, int]:
         """What a block computes."""
-        f, h, w = (a * b for a, b in zip(self.threads, self.own, strict=True))
-        return f, h, w
+        (f, h, w), (own_f, own_h, own_w) = self.threads, self.own
+        return f * own_f, h * own_h, w * own_w
 
-    @property
+    @cached_property
     def sums(self) -> int:
         """Accumulators of a thread."""
         return prod(self.own) * LANES
@@ -145,13 +146,12 @@ def covered(
     """Return the rows and columns of x that a part of the window reads for a tile of y."""
     if isinstance(spec, Dense):
         return tile
-    rows, cols = (
-        (extent - 1) * stride + (taps - 1) * step + 1
-        for extent, stride, taps, step in zip(
-            tile, spec.strides, window, spec.dilation, strict=True
-        )
+    (h, w), (kh, kw) = tile, window
+    (stride_h, stride_w), (step_h, step_w) = spec.strides, spec.dilation
+    return (
+        (h - 1) * stride_h + (kh - 1) * step_h + 1,
+        (w - 1) * stride_w + (kw - 1) * step_w + 1,
     )
-    return rows, cols
 
 
 def windows(extents: Extents) -> Iterator[Window]:
@@ -178,6 +178,7 @@ def largest_window(extents: Extents, spec: Conv2d | Dense, split: Split) -> Wind
     return max(fitting, key=lambda c: (c[0] * c[1] * c[2], c[2], c[1]), default=(1, 1, 1))
 
 
-def divisors(number: int, limit: int) -> list[int]:
+@lru_cache(maxsize=1024)
+def divisors(number: int, limit: int) -> tuple[int, ...]:
     """Return those of a number up to a limit."""
-    return [d for d in range(1, min(number, limit) + 1) if number % d == 0]
+    return tuple(d for d in range(1, min(number, limit) + 1) if number % d == 0)

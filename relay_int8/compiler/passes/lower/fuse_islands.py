@@ -55,9 +55,8 @@ def _key(value: relax.Expr, known: dict[relax.Var, str]) -> Key:
     """Return what an expression computes of which tensors; ``known``: what other names mean."""
     called, reads = "", list[object]()
     for argument in dataflow.arguments(value):
-        array = dataflow.constant(argument)
-        if array is not None:
-            reads.append((array.shape, array.tobytes()))
+        if isinstance(argument, tvm.ir.GenericConst):
+            reads.append(argument)  # FuseOps copies none
         elif isinstance(argument, tvm.ir.GlobalVar):
             called = str(argument.name_hint)
         elif isinstance(argument, relax.Var):

@@ -101,7 +101,7 @@ def constant(value: relax.Expr) -> np.ndarray | None:
         return None
     try:
         array = np.from_dlpack(value.value)
-    except RuntimeError:  # bfloat16 and other types that NumPy itself does not have
+    except (BufferError, RuntimeError):  # bfloat16 and the like, which NumPy itself does not have
         return np.asarray(value.value.numpy())
     array.flags.writeable = False
     return array

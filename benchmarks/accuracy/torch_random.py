@@ -138,8 +138,8 @@ def settle(module: nn.Module, pictures: torch.Tensor) -> None:
 def write(folder: Path, name: str) -> None:
     """Write one network and its images."""
     torch.manual_seed(0)
-    module, size = _of_timm(name.removeprefix(TIMM)) if name.startswith(TIMM) else _built(name)
     name = name.removeprefix(TIMM)
+    module, size = _built(name) if name in NETWORKS else _of_timm(name)
     module.eval()
     enliven(module)
     calibration, test = images(CALIBRATION_IMAGES, size, 1), images(TEST_IMAGES, size, 2)

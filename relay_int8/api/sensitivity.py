@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-
-from tvm import IRModule
 
 from relay_int8 import finite_json
 from relay_int8.api.model import Model, data_inputs
@@ -20,21 +17,20 @@ from relay_int8.data.sources import Batches
 from relay_int8.errors import ConfigError
 from relay_int8.files import write_atomic
 from relay_int8.quantization.config import QuantConfig
-from relay_int8.quantization.mixed_precision.choice import Budget, MixedPlan, search
-from relay_int8.quantization.mixed_precision.costs import KernelCosts, measure_costs, run_times_ms
+from relay_int8.quantization.mixed_precision.choice import Budget, MixedPlan
+from relay_int8.quantization.mixed_precision.costs import measure_costs, run_times_ms
 from relay_int8.quantization.mixed_precision.sensitivity import (
     Fit,
     Sensitivity,
     Variants,
     measure_sensitivity,
 )
+from relay_int8.quantization.mixed_precision.verified import verified_plan
 from relay_int8.quantization.plan_file import save_plan
-from relay_int8.quantization.quantize import planned_with_floats, quantize
+from relay_int8.quantization.quantize import quantize
 from relay_int8.quantization.quantized_model import QuantizedModel
 from relay_int8.quantization.refine.programs import sharing_programs
 from schedules.targets import native_target
-
-STEP_DB = 0.5  # what more is asked of the search where a plan misses its budget; doubled each time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +124,7 @@ def analyze_layers(
         return LayerAnalysis(sensitivity=sensitivity)
     target = native_target()
     costs = measure_costs(quantized, target)
-    mixed, made, fit = _verified_plan(mod, data, variants, sensitivity, costs, budget, progress)
+    mixed, made, fit = verified_plan(mod, data, variants, sensitivity, costs, budget, progress)
     times = run_times_ms([quantized.mod, made.mod, quantized.reference], target)
     verified = Verified(
         mixed=mixed,
@@ -138,32 +134,6 @@ def analyze_layers(
         latency_ms=dict(zip(("int8", "mixed", "float32"), times, strict=True)),
     )
     return LayerAnalysis(sensitivity=sensitivity, verified=verified)
-
-
-def _verified_plan(
-    mod: IRModule,
-    data: Dataset,
-    variants: Variants,
-    sensitivity: Sensitivity,
-    costs: KernelCosts,
-    budget: Budget,
-    progress: Progress | None,
-) -> tuple[MixedPlan, QuantizedModel, Fit]:
-    """Return the plan that holds in the network quantized anew by it, with that network.
-
-    The search keeps factors, weights and biases of the all-integer network; quantized anew with
-    layers in float they are others, and where those miss the budget more is asked of the search.
-    """
-    asked, step_db = budget, STEP_DB
-    while True:
-        mixed = search(variants, sensitivity, costs, asked, progress)
-        config, _ = planned_with_floats(variants.quantized, mixed.floats)
-        model = quantize(mod, data, config)
-        fit = Variants(model, data, variants.samples).fit(model.plan)
-        if budget.holds(fit) or not mixed.holds or math.isinf(mixed.fit.snr_db):
-            return mixed, model, fit
-        asked = replace(asked, snr_db=mixed.fit.snr_db + step_db)
-        step_db *= 2
 
 
 def sensitivity_json(sensitivity: Sensitivity) -> str:

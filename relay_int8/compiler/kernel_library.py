@@ -27,6 +27,7 @@ from relay_int8.compiler.thread_team import runs_in_team, team_module
 from relay_int8.compiler.weights import inputs_of
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import TEMPLATE
+from relay_int8.scopes import sharing
 from schedules.cores import usable_cores
 from schedules.targets import target_config
 
@@ -99,11 +100,8 @@ _shared: ContextVar[KernelLibrary | None] = ContextVar("shared_kernels", default
 @contextmanager
 def sharing_kernels() -> Iterator[None]:
     """Let the networks that are compiled inside of the context share their kernels."""
-    token = _shared.set(_shared.get() or KernelLibrary())
-    try:
+    with sharing(_shared, KernelLibrary):
         yield
-    finally:
-        _shared.reset(token)
 
 
 def shared_function(make: Callable[[], tirx.PrimFunc], *key: str) -> tirx.PrimFunc:

@@ -77,8 +77,7 @@ class _LiftedConstants:
         args = [self._parameter(argument) for argument in value.args]
         if all(new is old for new, old in zip(args, value.args, strict=True)):
             return value
-        call = relax.Call(value.op, args, value.attrs, value.ty_args)
-        return relax.BlockBuilder().normalize(call)
+        return dataflow.with_arguments(value, args)
 
     def _parameter(self, argument: relax.Expr) -> relax.Expr:
         array = dataflow.constant(argument)

@@ -14,6 +14,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tvm import relax
 
+from relay_int8.scopes import sharing
+
 FUNCTIONS = 2  # those that were read last: a function's weights live as long as its readings
 
 P = ParamSpec("P")
@@ -26,14 +28,8 @@ _kept: ContextVar[_Readings | None] = ContextVar("readings", default=None)
 @contextmanager
 def keeping_readings() -> Iterator[None]:
     """Keep what is read from the last functions until this scope ends."""
-    if _kept.get() is not None:
+    with sharing(_kept, dict):
         yield
-        return
-    token = _kept.set({})
-    try:
-        yield
-    finally:
-        _kept.reset(token)
 
 
 def kept(

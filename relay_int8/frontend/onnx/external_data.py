@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 import onnx
 from onnx import TensorProto, helper
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+from relay_int8.frontend.onnx.nested import attributes_of, graphs_of, tensors_of
 
 PACKED_BITS = {
     TensorProto.INT4: 4,
@@ -87,27 +88,9 @@ def _byte_count(tensor: TensorProto) -> int:
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
-    """Yield every tensor of a model: of branches, loops and functions, too."""
-    yield from _tensors_of_graph(model.graph)
-    for function in model.functions:
-        yield from _tensors_of_nodes(function.node)
-
-
-def _tensors_of_graph(graph: onnx.GraphProto) -> Iterator[TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    yield from _tensors_of_nodes(graph.node)
-
-
-def _tensors_of_nodes(nodes: Iterator[onnx.NodeProto]) -> Iterator[TensorProto]:
-    for attribute in chain.from_iterable(node.attribute for node in nodes):
-        if attribute.HasField("t"):
-            yield attribute.t
-        if attribute.HasField("sparse_tensor"):
-            yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
-        if attribute.HasField("g"):
-            yield from _tensors_of_graph(attribute.g)
-        yield from attribute.tensors
-        for graph in attribute.graphs:
-            yield from _tensors_of_graph(graph)
+    """Yield every tensor of a model, parts of sparse ones too."""
+    yield from tensors_of(model)
+    sparse = [tensor for graph in graphs_of(model) for tensor in graph.sparse_initializer]
+    sparse += [one.sparse_tensor for one in attributes_of(model) if one.HasField("sparse_tensor")]
+    for tensor in sparse:
+        yield from (tensor.values, tensor.indices)

@@ -23,6 +23,7 @@ from relay_int8.compiler.kernel_library import linked
 from relay_int8.compiler.pipeline import finalize, lower
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import Group
+from relay_int8.scopes import sharing
 from schedules.targets import native_target
 
 Array = npt.NDArray[Any]
@@ -35,12 +36,8 @@ _shared: ContextVar[Programs | None] = ContextVar("shared_programs", default=Non
 @contextmanager
 def sharing_programs() -> Iterator[None]:
     """Let the networks that are computed inside of the context share the programs of groups."""
-    token = _shared.set({}) if _shared.get() is None else None
-    try:
+    with sharing(_shared, dict):
         yield
-    finally:
-        if token is not None:
-            _shared.reset(token)
 
 
 def program(

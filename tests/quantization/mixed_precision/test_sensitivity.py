@@ -18,6 +18,7 @@ from relay_int8.graph.plan import LayerPlan, Plan
 from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
+from relay_int8.quantization.mixed_precision import verified
 from relay_int8.quantization.mixed_precision.choice import Budget, search
 from relay_int8.quantization.mixed_precision.costs import KernelCosts, measure_costs
 from relay_int8.quantization.mixed_precision.sensitivity import (
@@ -143,8 +144,8 @@ def test_the_search_reaches_its_budget(variants, sensitivity):
 def test_a_plan_holds_in_the_network_quantized_anew(monkeypatch, full):
     """Where it does not, since factors of channels are others there, the search goes on.
 
-    The four layers that are faster in float reach 45 dB with the factors of the all-integer network, and
-    44.3 dB quantized anew.
+    The four layers that are faster in float reach 45 dB with the factors of the all-integer
+    network, and 44.3 dB quantized anew.
     """
     if not full:
         pytest.skip("needs --full")
@@ -155,7 +156,9 @@ def test_a_plan_holds_in_the_network_quantized_anew(monkeypatch, full):
     monkeypatch.setattr(api, "measure_costs", lambda *_: costs)
     monkeypatch.setattr(api, "run_times_ms", lambda mods, _: [1.0 for _ in mods])
     asked = []
-    monkeypatch.setattr(api, "search", lambda *args: asked.append(args[3].snr_db) or search(*args))
+    monkeypatch.setattr(
+        verified, "search", lambda *args: asked.append(args[3].snr_db) or search(*args)
+    )
     data = load_images().calibration[:40]
     found = analyze_layers(
         load_model(MODEL, ImportOptions(batch=1)), data, budget=Budget(snr_db=45), samples=8

@@ -48,7 +48,7 @@ def _guard(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     high = relax.const((use.extents - 1).astype(kind), kind)
     bounded = scope.emit("at_most_last", relax.op.minimum(bounded, high))
     args = [bounded if i == use.argument else arg for i, arg in enumerate(value.args)]
-    return relax.Call(value.op, args, value.attrs, value.ty_args)
+    return dataflow.with_arguments(value, args)
 
 
 def _clipping(call: relax.Call) -> relax.Call:

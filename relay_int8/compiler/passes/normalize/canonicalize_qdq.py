@@ -123,7 +123,7 @@ class _Canonicalizer:
             return Declined(f"{real.name} is quantized by {array.size} scales, not one")
         if is_integer:
             real = scope.emit("dq", relax.op.dequantize(real, scale, zero, axis))
-        moved = relax.Call(value.op, [real, *value.args[1:]], value.attrs, value.ty_args)
+        moved = dataflow.with_arguments(value, [real, *value.args[1:]])
         if dataflow.operator(value) == "nn.pad":
             widths = [int(width) for width in value.attrs.pad_width]
             mode, fill = str(value.attrs.pad_mode), 0.0

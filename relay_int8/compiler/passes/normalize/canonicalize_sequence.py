@@ -34,7 +34,7 @@ from relay_int8.compiler.passes.normalize.steps_on_axes import (
     paired,
     sliced,
 )
-from relay_int8.graph.dataflow import constant, operator, shape
+from relay_int8.graph.dataflow import constant, operator, shape, with_arguments
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
@@ -127,7 +127,7 @@ class _Canonicalizer:
         if axis != 1:
             return Declined(f"its numbers are those of axis {axis}, not of channels")
         args = [self._raised(scope, arg) if is_tensor(arg) else arg for arg in value.args]
-        return relax.Call(value.op, args, value.attrs, value.ty_args)
+        return with_arguments(value, args)
 
     def _joined(self, scope: Scope, value: relax.Call) -> relax.Expr | None:
         fields = list(value.args[0].fields) if isinstance(value.args[0], relax.Tuple) else []

@@ -33,7 +33,7 @@ from relay_int8.compiler.passes.normalize.image_views import (
     normalized_image,
 )
 from relay_int8.compiler.passes.normalize.steps_on_axes import ELEMENTWISE
-from relay_int8.graph.dataflow import constant, operator, shape
+from relay_int8.graph.dataflow import constant, operator, shape, with_arguments
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
@@ -234,7 +234,7 @@ class _Canonicalizer:
             if operand is None:
                 return Declined(f"it combines a video with {shape(arg)}")
             args.append(operand)
-        return relax.Call(value.op, args, value.attrs, value.ty_args)
+        return with_arguments(value, args)
 
     def _operand(self, scope: Scope, operand: relax.Expr, dims: Sequence[int]) -> relax.Expr | None:
         """Return what meets each frame, or None where frames meet different values."""

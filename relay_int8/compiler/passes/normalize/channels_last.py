@@ -18,7 +18,7 @@ from relay_int8.compiler.passes.normalize.steps_on_axes import (
     paired,
     sliced,
 )
-from relay_int8.graph.dataflow import constant, operator, shape
+from relay_int8.graph.dataflow import constant, operator, shape, with_arguments
 
 RANK = 4
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -73,7 +73,7 @@ def turned_step(value: relax.Call, operands: list[relax.Expr]) -> relax.Expr:
     if op == "concat":
         return relax.op.concat(operands, _axis(int(value.attrs.axis or 0)))
     if op in SAME_PLACE:
-        return relax.Call(value.op, operands, value.attrs, value.ty_args)
+        return with_arguments(value, operands)
     return _STEPS[op](value, operands[0])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import tvm
 from tvm import relax
 
-from relay_int8.graph.dataflow import operator, results, shape
+from relay_int8.graph.dataflow import operator, results, shape, with_arguments
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope
 
@@ -57,7 +57,7 @@ def normalized_image(
     if int(norm.attrs.axis) % rank != 1:
         return Declined(f"the batch norm is over axis {norm.attrs.axis}, not 1")
     x = image_of(scope, norm.args[0])
-    call = relax.Call(norm.op, [x, *norm.args[1:]], norm.attrs, norm.ty_args)
+    call = with_arguments(norm, [x, *norm.args[1:]])
     return relax.TupleGetItem(scope.emit("batch_norm", call), 0)
 
 

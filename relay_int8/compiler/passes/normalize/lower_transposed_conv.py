@@ -31,7 +31,7 @@ from tvm import IRModule, relax
 from relay_int8.compiler.passes.normalize.image_views import batch_norm_of
 from relay_int8.compiler.passes.normalize.phases import Phases, TransposedAxis, axes_of, joined
 from relay_int8.compiler.passes.normalize.weight_pair import weight_pair
-from relay_int8.graph.dataflow import constant, operator, shape
+from relay_int8.graph.dataflow import constant, operator, shape, with_arguments
 from relay_int8.graph.declined import Declined
 from relay_int8.graph.group import Weight
 from relay_int8.graph.rewriting import Scope, rewrite_main
@@ -101,7 +101,7 @@ class _Lowering:
         if isinstance(args, Declined):
             return args
         args[position] = phases.var
-        moved = relax.Call(value.op, args, value.attrs, value.ty_args)
+        moved = with_arguments(value, args)
         var = scope.emit("phases", moved)
         if op == "quantize":  # integers are moved as the reals they stand for
             var = scope.emit("dq", relax.op.dequantize(var, *value.args[1:], 1))
@@ -117,7 +117,7 @@ class _Lowering:
             return None
         phases = self._phases[norm.args[0]]
         spread = [relax.const(phases.spread(a), str(a.dtype)) for a in arrays if a is not None]
-        call = relax.Call(norm.op, [phases.var, *spread], norm.attrs, norm.ty_args)
+        call = with_arguments(norm, [phases.var, *spread])
         item = relax.TupleGetItem(scope.emit("batch_norm", call), 0)
         return replace(phases, var=scope.emit("phases", item))
 

@@ -6,13 +6,13 @@ model, which its graph calls as an operator of a domain of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import onnx
 from onnx import inliner, shape_inference
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.onnx.nested import nested_nodes
 from relay_int8.frontend.onnx.rewrites.functions import STANDARD
 from relay_int8.frontend.onnx.rewrites.outline import fill, outline
 
@@ -64,7 +64,7 @@ def _write_defaults(model: onnx.ModelProto) -> None:
     """Give calls the attributes that they leave to defaults; the inliner of ONNX 1.23 does not."""
     defaults = {(f.domain, f.name): f.attribute_proto for f in model.functions}
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        for node in _nodes(nodes):
+        for node in nested_nodes(nodes):
             given = {attribute.name for attribute in node.attribute}
             missing = defaults.get((node.domain, node.op_type), ())
             node.attribute.extend(default for default in missing if default.name not in given)
@@ -79,12 +79,3 @@ def _align_versions(model: onnx.ModelProto) -> None:
     for opset in chain(model.opset_import, *(f.opset_import for f in model.functions)):
         if opset.domain in domains:
             opset.version = 1
-
-
-def _nodes(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Yield nodes, and those of their branches and loops."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _nodes(attribute.g.node)

@@ -14,13 +14,14 @@ After:   rows = GatherBlockQuantized(int8 table, ids, scales)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
 from relay_int8.errors import UnsupportedOpError
+from relay_int8.frontend.onnx.nested import tensors_of
 from relay_int8.frontend.onnx.node_form import title_of
 from relay_int8.frontend.onnx.operators.constant_nodes import evaluate
 
@@ -44,29 +45,19 @@ def unpack_integers(model: onnx.ModelProto) -> onnx.ModelProto:
     UnsupportedOpError
         If a tensor that is computed is quantized, or cast, to fewer than 8 bits.
     """
-    if not any(tensor.data_type in BYTES for tensor in _constants(model.graph)):
+    if not any(tensor.data_type in BYTES for tensor in tensors_of(model)):
         return model
     unpacked = onnx.ModelProto()
     unpacked.CopyFrom(model)
     graph = unpacked.graph
     _quantize_constants(graph)
     tables = {node.input[0] for node in graph.node if node.op_type == PACKED_TABLE}
-    for tensor in _constants(graph):
+    for tensor in tensors_of(unpacked):
         if tensor.data_type in BYTES:
             kind = np.int8 if tensor.name in tables else BYTES[tensor.data_type]
             array = numpy_helper.to_array(tensor).astype(kind)
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     return unpacked
-
-
-def _constants(graph: onnx.GraphProto) -> Iterator[TensorProto]:
-    """Yield initializers and the tensors of nodes, of branches and loops too."""
-    yield from graph.initializer
-    for attribute in (attribute for node in graph.node for attribute in node.attribute):
-        if attribute.type == onnx.AttributeProto.TENSOR:
-            yield attribute.t
-        elif attribute.type == onnx.AttributeProto.GRAPH:
-            yield from _constants(attribute.g)
 
 
 def _quantize_constants(graph: onnx.GraphProto) -> None:

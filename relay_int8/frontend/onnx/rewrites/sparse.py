@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from relay_int8.errors import FrontendError
+from relay_int8.frontend.onnx.nested import attributes_of, graphs_of
 
 MOST_ELEMENTS = 1 << 28
 """Of a tensor that is made dense: 1 GB of float32; a damaged file says any number."""
@@ -23,38 +23,22 @@ def make_dense(model: onnx.ModelProto) -> onnx.ModelProto:
     FrontendError
         If a sparse tensor says an element that it does not have.
     """
-    if not any(graph.sparse_initializer for graph in _graphs(model.graph)) and not any(
-        attribute.HasField("sparse_tensor") for attribute in _attributes(model)
+    if not any(graph.sparse_initializer for graph in graphs_of(model)) and not any(
+        attribute.HasField("sparse_tensor") for attribute in attributes_of(model)
     ):
         return model
     dense = onnx.ModelProto()
     dense.CopyFrom(model)
-    for graph in _graphs(dense.graph):
+    for graph in graphs_of(dense):
         graph.initializer.extend(_dense(tensor) for tensor in graph.sparse_initializer)
         del graph.sparse_initializer[:]
-    for attribute in _attributes(dense):
+    for attribute in attributes_of(dense):
         if attribute.HasField("sparse_tensor"):
             tensor = _dense(attribute.sparse_tensor)
             attribute.ClearField("sparse_tensor")
             attribute.t.CopyFrom(tensor)
             attribute.name, attribute.type = "value", onnx.AttributeProto.TENSOR
     return dense
-
-
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Yield a graph and those of its branches and loops."""
-    yield graph
-    for attribute in (attribute for node in graph.node for attribute in node.attribute):
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield from _graphs(attribute.g)
-
-
-def _attributes(model: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
-    """Yield the attributes of every node, in functions too."""
-    nodes = [node for graph in _graphs(model.graph) for node in graph.node]
-    nodes += [node for function in model.functions for node in function.node]
-    for node in nodes:
-        yield from node.attribute
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:

@@ -17,6 +17,8 @@ from relay_int8.frontend.onnx.rewrites.unused import drop_unused
 
 SIZED_BY_VALUES = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 """Operators whose results have as many rows as values say."""
+SHAPE_OPERANDS = {"ConstantOfShape": (0,), "Expand": (1,), "Range": (0, 1, 2), "Tile": (1,)}
+"""Operators whose results have the shape that operands say, the numbers of these operands."""
 OF_SHAPES = frozenset({"Shape", "Size"})
 """Operators that read no values: what they give is known when the file is read."""
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -103,11 +105,13 @@ def _behind(nodes: Iterable[onnx.NodeProto], computed: set[str], refused: set[st
     behind: set[str] = set()
     for node in nodes:
         reads = set(names_read(node))
-        is_sized = any(inner.op_type in SIZED_BY_VALUES for inner in nested_nodes([node]))
-        results = {name for inner in nested_nodes([node]) for name in inner.output}
+        inner = list(nested_nodes([node]))
+        is_sized = any(each.op_type in SIZED_BY_VALUES for each in inner)
+        shapes = {n for i, n in enumerate(node.input) if i in SHAPE_OPERANDS.get(node.op_type, ())}
         if (
             (is_sized and not computed.isdisjoint(reads))
-            or not refused.isdisjoint(results)
+            or not computed.isdisjoint(shapes)
+            or not refused.isdisjoint(name for each in inner for name in each.output)
             or not behind.isdisjoint(reads)
         ):
             behind.update(name for name in node.output if name)

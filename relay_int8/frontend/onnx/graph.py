@@ -12,7 +12,7 @@ import tvm
 from tvm import IRModule, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.errors import FrontendError, Int8Error, UnsupportedOpError
 from relay_int8.frontend.constant_results import keep_constant_results
 from relay_int8.frontend.importing import (
     CONVERTER_ERRORS,
@@ -93,13 +93,17 @@ class NamedImporter(ControlFlow):
             except NotImplementedError as err:
                 raise UnsupportedOpError(f"tensor {name} cannot be imported: {err}") from err
         params = [self._nodes[name] for name in self._input_names]
-        with self.bb.function("main", params=params):
-            with self.bb.dataflow():
-                for node in graph.node:
-                    self._import_node(node)
-                outputs = [self._output(value) for value in graph.output]
-                returned = self.bb.emit_output(relax.Tuple(outputs))
-            self.bb.emit_func_output(returned)
+        try:
+            with self.bb.function("main", params=params):
+                with self.bb.dataflow():
+                    for node in graph.node:
+                        self._import_node(node)
+                    outputs = [self._output(value) for value in graph.output]
+                    returned = self.bb.emit_output(relax.Tuple(outputs))
+                self.bb.emit_func_output(returned)
+        except Int8Error:
+            self.bb._end_block()  # TVM 0.27 leaves one open, and writes a warning for the user
+            raise
         return self._renamed(self.bb.get())
 
     @property

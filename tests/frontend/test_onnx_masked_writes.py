@@ -93,6 +93,15 @@ def test_a_number_is_written_where_a_mask_is_true(columns):
     np.testing.assert_array_equal(found, run_onnx(proto, X, MASK)[0])
 
 
+def test_a_network_is_cut_behind_a_write_that_is_read():
+    """Its NonZero has no fixed size either, but it goes with the write."""
+    proto = writing(OF_ELEMENTS, ROWS)
+    proto.graph.node.extend([node("Relu", ["y"], ["r"]), node("NonZero", ["r"], ["z"])])
+    proto.graph.output.append(helper.make_tensor_value_info("z", onnx.TensorProto.INT64, None))
+    with pytest.raises(UnsupportedOpError, match=r"outputs=\['y'\]\)"):
+        import_onnx(proto)
+
+
 def test_updates_of_another_count_are_refused():
     """How many elements are written is known only if the mask itself says it."""
     other = [*OF_ROWS]

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import onnx
 
 from relay_int8.frontend.onnx.nested import nested_nodes
+from relay_int8.frontend.onnx.rewrites.masked_writes import find_masked_writes
 from relay_int8.frontend.onnx.rewrites.node_order import in_order, names_read
 from relay_int8.frontend.onnx.rewrites.unused import drop_unused
 
@@ -42,7 +43,7 @@ def cut_points(model: onnx.ModelProto, refused: Iterable[onnx.NodeProto]) -> tup
     of a function, what the nodes read.
     """
     nodes = list(refused)
-    graph = drop_unused(in_order(model)).graph
+    graph = drop_unused(find_masked_writes(in_order(model))).graph  # these are of a known shape
     results = {name for node in nodes for name in node.output if name}
     computed = _computed(graph)
     behind = _behind(graph.node, computed, results)

@@ -78,11 +78,11 @@ def normalize_passes() -> list[Pass]:
     """Phase 1, float graph: the canonical form that annotate reads."""
     return [
         CanonicalizeGuard(),
+        ReplaceSplit(),
         FoldConstants(),
         QuantizeConstants(),
         FoldSamples(),
         TransposeQuantized(),
-        ReplaceSplit(),
         CanonicalizeNorm(),
         CanonicalizeChannels(),
         CanonicalizeSequence(),

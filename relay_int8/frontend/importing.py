@@ -17,7 +17,7 @@ from relay_int8.messages import few
 
 Array = np.ndarray[Any, Any]
 MAX_EXTENT = 2**31
-MOST_SAID = 4  # tensors that a message names
+MOST_SAID = 32  # tensors that a message names; a detector with five maps has 15 to be cut at
 WITHOUT = "export the model without them"
 CONVERTER_ERRORS = (
     ArithmeticError,
@@ -86,6 +86,10 @@ def cut_option(names: Iterable[str]) -> str:
     """Return the option that makes outputs of tensors."""
     distinct = list(dict.fromkeys(name for name in names if name)) or ["TENSOR"]
     return output_option(distinct[:MOST_SAID], more=len(distinct) > MOST_SAID)
+
+
+class SizedByValuesError(NotImplementedError):
+    """How large a result is depends on values of the input, and so no kernel is made for it."""
 
 
 class ImportWriter(FunctionWriter):

@@ -34,7 +34,23 @@ def import_model(source: str | Path, options: ImportOptions) -> IRModule:
         raise FrontendError(advice)
     reader = import_module(f"relay_int8.frontend.{FORMATS.get(path.suffix.lower(), 'onnx')}")
     mod: IRModule = reader.import_file(path, options)
+    _refuse_empty_outputs(mod)
     return mod
+
+
+def _refuse_empty_outputs(mod: IRModule) -> None:
+    """Refuse outputs without elements, which no kernel can compute; FrontendError."""
+    from relay_int8.frontend.importing import cut_option
+    from relay_int8.graph.dataflow import results, shape
+
+    outputs = results(mod["main"])
+    for var in outputs:
+        if 0 in shape(var):
+            kept = [str(other.name) for other in outputs if 0 not in shape(other)]
+            raise FrontendError(
+                f"output {var.name} is {' x '.join(map(str, shape(var)))} and has no elements; "
+                f"name the outputs to keep: {cut_option(kept)}"
+            )
 
 
 def model_bytes(source: str | Path, params: str | Path | None = None) -> int:

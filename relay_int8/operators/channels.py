@@ -15,6 +15,8 @@ def channels_of(shape: tuple[int, ...]) -> int | None:
 
 def keeps_channels(group: Group) -> bool:
     """Say whether input and result of a group have the same channels on the same axis."""
+    if not group.inputs:  # what it reads is a constant
+        return False
     before, after = dataflow.shape(group.inputs[0]), dataflow.shape(group.output)
     channels = channels_of(before)
     return channels is not None and channels == channels_of(after) and len(before) == len(after)

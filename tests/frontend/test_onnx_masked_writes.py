@@ -60,6 +60,48 @@ def test_writes_where_a_mask_is_true(updates, rows):
     np.testing.assert_array_equal(found, run_onnx(proto, X, MASK, rows)[0])
 
 
+PLACES_APART = [
+    node("Greater", ["mask", "zero"], ["is_true"]),
+    node("NonZero", ["is_true"], ["places"]),
+    node("Transpose", ["places"], ["rows_of_places"], perm=[1, 0]),
+    node("Split", ["rows_of_places"], ["i", "j"], axis=1, num_outputs=2),
+    node("Squeeze", ["i", "last"], ["i_flat"]),
+    node("Squeeze", ["j", "last"], ["j_flat"]),
+    node("Shape", ["i_flat"], ["count"]),
+    node("Expand", ["i_flat", "count"], ["i_wide"]),
+    node("Expand", ["j_flat", "count"], ["j_wide"]),
+    node("Unsqueeze", ["i_wide", "last"], ["i_column"]),
+    node("Unsqueeze", ["j_wide", "last"], ["j_column"]),
+    node("Concat", ["count", "dims"], ["extents"], axis=0),
+    node("Expand", ["number", "extents"], ["updates"]),
+]
+
+
+@pytest.mark.parametrize("columns", [["i_column", "j_column"], ["i_column"]])
+def test_a_number_is_written_where_a_mask_is_true(columns):
+    """``x[torch.where(mask)] = number`` of OneFormer; indices along one of two axes are refused."""
+    indices = node("Concat", columns, ["indices"], axis=-1)
+    write = node("ScatterND", ["x", "indices", "updates"], ["y"])
+    constants = CONSTANTS | {"number": np.float32(7)}
+    inputs = {"x": X.shape, "mask": MASK.shape}
+    proto = model([*PLACES_APART, indices, write], inputs, {"y": X.shape}, constants, opset=18)
+    if len(columns) < MASK.ndim:
+        with pytest.raises(UnsupportedOpError, match="depends on values of the input"):
+            import_onnx(proto)
+        return
+    (found,) = run_relax(import_onnx(proto), X, MASK)
+    np.testing.assert_array_equal(found, run_onnx(proto, X, MASK)[0])
+
+
+def test_a_network_is_cut_behind_a_write_that_is_read():
+    """Its NonZero has no fixed size either, but it goes with the write."""
+    proto = writing(OF_ELEMENTS, ROWS)
+    proto.graph.node.extend([node("Relu", ["y"], ["r"]), node("NonZero", ["r"], ["z"])])
+    proto.graph.output.append(helper.make_tensor_value_info("z", onnx.TensorProto.INT64, None))
+    with pytest.raises(UnsupportedOpError, match=r"outputs=\['y'\]\)"):
+        import_onnx(proto)
+
+
 def test_updates_of_another_count_are_refused():
     """How many elements are written is known only if the mask itself says it."""
     other = [*OF_ROWS]

@@ -7,7 +7,7 @@ from onnx import helper
 
 import relay_int8
 from relay_int8.compiler.pipeline import normalize
-from relay_int8.errors import UnsupportedOpError
+from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph.dataflow import results
 from relay_int8.graph.groups import find_groups
@@ -36,6 +36,16 @@ def test_every_result_is_a_tensor_of_its_own():
     for found in (mod, normalize()(mod), normalize()(normalize()(mod))):
         assert [var.name for var in results(found["main"])] == names
         assert_close(run_relax(found, X), run_onnx(proto, X))
+
+
+def test_an_output_without_elements_is_named(tmp_path):
+    bounds = {"begin": np.array([0]), "end": np.array([0]), "axis": np.array([1])}
+    slicing = node("Slice", ["c", "begin", "end", "axis"], ["none"])
+    proto = model([CONV, slicing], {"x": X.shape}, {"none": None, "c": None}, W | bounds)
+    onnx.save(proto, tmp_path / "model.onnx")
+    message = r"output none is 1 x 0 x 7 x 6 and has no elements; .*\(outputs=\['c'\]\)"
+    with pytest.raises(FrontendError, match=message):
+        relay_int8.load_model(tmp_path / "model.onnx")
 
 
 def test_a_tile_of_integers_is_a_concat():

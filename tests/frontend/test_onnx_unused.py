@@ -117,10 +117,42 @@ def test_outputs_that_a_user_names_cut_the_network():
 
 
 def test_the_message_says_where_to_cut():
-    with pytest.raises(
-        UnsupportedOpError, match=r"\(ImportOptions\(outputs=\['boxes', 'scores'\]\)\)"
-    ):
+    """Scores follow from boxes."""
+    with pytest.raises(UnsupportedOpError, match=r"\(ImportOptions\(outputs=\['boxes'\]\)\)"):
         import_onnx(suppressed())
+
+
+def detector() -> onnx.ModelProto:
+    """Return a network that keeps the boxes of each class whose scores are above a threshold."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["boxes"]),
+        node("MatMul", ["x", "w"], ["logits"]),
+        node("Softmax", ["logits"], ["scores"]),
+        node("Relu", ["logits"], ["other"]),
+        node("Shape", ["boxes"], ["shape"]),
+    ]
+    for i in ("0", "1"):
+        nodes += [
+            node("Gather", ["scores", f"class{i}"], [f"score{i}"], axis=1),
+            node("Greater", [f"score{i}", "threshold"], [f"mask{i}"]),
+            node("NonZero", [f"mask{i}"], [f"row{i}"], f"nonzero{i}"),
+            node("GatherND", ["boxes", f"row{i}"], [f"kept{i}"], batch_dims=0),
+            node("Div", [f"kept{i}", "shape"], [f"part{i}"]),
+        ]
+    constants = {f"class{i}": np.array(i) for i in (0, 1)} | {"threshold": np.float32(0.5)}
+    outputs = {"part0": None, "part1": None, "other": None}
+    return model(nodes, {"x": X.shape}, outputs, {"w": W, **constants})
+
+
+def test_a_detector_is_cut_behind_its_heads():
+    """Not at the mask, nor at the scores of each class: what follows reads boxes too."""
+    points = r"outputs=\['boxes', 'scores', 'other'\]"
+    with pytest.raises(UnsupportedOpError, match=f"nonzero0 .* make outputs of .*{points}"):
+        import_onnx(detector())
+    mod = import_onnx(detector(), outputs=["boxes", "scores", "other"])
+    boxes, scores, other = run_relax(mod, X)
+    assert_close([boxes, other], [X @ W, np.maximum(X @ W, 0)])
+    assert scores.shape == boxes.shape
 
 
 @pytest.mark.parametrize(

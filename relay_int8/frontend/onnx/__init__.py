@@ -21,10 +21,11 @@ from relay_int8.argument_types import checked
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.extents import EXAMPLES, Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import check_inputs, refuse_operators
+from relay_int8.frontend.onnx.cut_points import cut_points
 from relay_int8.frontend.onnx.file import read_model
 from relay_int8.frontend.onnx.graph import NamedImporter
 from relay_int8.frontend.onnx.operator_support import (
-    computed_operands,
+    nodes_of,
     reasons,
     unsupported_nodes,
 )
@@ -100,16 +101,20 @@ def import_onnx(
     <Model digits: image float32 1 x 1 x 8 x 8 -> logits float32 1 x 10>
     """
     model = source if isinstance(source, onnx.ModelProto) else read_model(Path(source))
-    model = _rewritten(cut_at(fix_inputs(model, values), outputs))
+    file = cut_at(fix_inputs(model, values), outputs)
+    model = _rewritten(file)
     written = _written_shapes(model.graph, inputs)
     shapes = input_shapes(written, inputs, batch)
     check_inputs(shapes)
     asked, batch = batch, fixed_batch(written, shapes, batch)
     missing = unsupported_nodes(model.graph)
-    reads = computed_operands(model.graph, missing)
-    refuse_operators(missing, reads=reads, reasons=reasons(missing))
+    if missing:
+        reads = cut_points(file, nodes_of(model.graph, missing))
+        refuse_operators(missing, reads=reads, reasons=reasons(missing))
     model = drop_unused(find_masked_writes(to_plain_opset(model)))
-    importer = NamedImporter(shapes, opset=opset_of(model))
+    importer = NamedImporter(
+        shapes, opset=opset_of(model), cut_points=lambda node: cut_points(file, [node])
+    )
     try:
         mod = importer.run(model.graph)
     except UnsupportedOpError as err:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,14 @@ import tvm
 from tvm import IRModule, relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.errors import FrontendError, Int8Error, UnsupportedOpError
 from relay_int8.frontend.constant_results import keep_constant_results
-from relay_int8.frontend.importing import CONVERTER_ERRORS, cut_option, reason_of
+from relay_int8.frontend.importing import (
+    CONVERTER_ERRORS,
+    SizedByValuesError,
+    cut_option,
+    reason_of,
+)
 from relay_int8.frontend.onnx.control_flow import ControlFlow
 from relay_int8.frontend.onnx.node_form import misfit, title_of
 from relay_int8.frontend.onnx.operator_support import OURS
@@ -52,11 +58,20 @@ class NamedImporter(ControlFlow):
         Shape of each data input.
     opset
         Version of the standard operators.
+    cut_points
+        Node that cannot be imported -> tensors at which a user can cut the model in front of it.
     """
 
-    def __init__(self, shapes: dict[str, list[int]], *, opset: int) -> None:
+    def __init__(
+        self,
+        shapes: dict[str, list[int]],
+        *,
+        opset: int,
+        cut_points: Callable[[onnx.NodeProto], Sequence[str]],
+    ) -> None:
         super().__init__(shapes, "float32", sanitize=False)
         self.opset = opset
+        self._cut_points = cut_points
         self.output_shapes: dict[str, tuple[int, ...]] = {}
         self._left_out: dict[str, onnx.NodeProto] = {}
         self._names: dict[relax.Var, str] = {}
@@ -78,13 +93,17 @@ class NamedImporter(ControlFlow):
             except NotImplementedError as err:
                 raise UnsupportedOpError(f"tensor {name} cannot be imported: {err}") from err
         params = [self._nodes[name] for name in self._input_names]
-        with self.bb.function("main", params=params):
-            with self.bb.dataflow():
-                for node in graph.node:
-                    self._import_node(node)
-                outputs = [self._output(value) for value in graph.output]
-                returned = self.bb.emit_output(relax.Tuple(outputs))
-            self.bb.emit_func_output(returned)
+        try:
+            with self.bb.function("main", params=params):
+                with self.bb.dataflow():
+                    for node in graph.node:
+                        self._import_node(node)
+                    outputs = [self._output(value) for value in graph.output]
+                    returned = self.bb.emit_output(relax.Tuple(outputs))
+                self.bb.emit_func_output(returned)
+        except Int8Error:
+            self.bb._end_block()  # TVM 0.27 leaves one open, and writes a warning for the user
+            raise
         return self._renamed(self.bb.get())
 
     @property
@@ -148,9 +167,13 @@ class NamedImporter(ControlFlow):
                 if not isinstance(value, list):
                     _check_type(value)
         except CONVERTER_ERRORS as err:
+            advice = ""
+            if isinstance(err, SizedByValuesError):
+                points = cut_option(self._cut_points(node))
+                advice = f"; make outputs of what it and what follows read ({points})"
             raise UnsupportedOpError(
                 f"node {title_of(node)} ({node.op_type}) of opset {self.opset} cannot be imported: "
-                f"{reason_of(err)}"
+                f"{reason_of(err)}{advice}"
             ) from err
         self._left_out.update((name, node) for name in node.output[len(values) :] if name)
         for name, value in zip(node.output, values, strict=False):
@@ -204,10 +227,7 @@ class NamedImporter(ControlFlow):
         value = self._emitted(value, len(node.output))
         values = list(value.fields) if isinstance(value, relax.Tuple) else [value]
         if not all(_is_static(item) for item in values):
-            raise NotImplementedError(
-                "how large its result is depends on values of the input; make outputs of what it "
-                f"reads ({cut_option(node.input)})"
-            )
+            raise SizedByValuesError("how large its result is depends on values of the input")
         for item in values:
             if isinstance(item.ty, relax.TensorType) and not _is_possible(shape(item)):
                 raise ValueError(f"its result would be {list(shape(item))}")

@@ -102,11 +102,9 @@ def reasons(missing: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def computed_operands(graph: onnx.GraphProto, operators: Mapping[str, object]) -> list[str]:
-    """Return the tensors that nodes of some operators read, of those that other nodes compute."""
-    computed = {name for node in graph.node for name in node.output}
-    reads = [n for node in graph.node if _named(node) in operators for n in node.input]
-    return [name for name in reads if name in computed]
+def nodes_of(graph: onnx.GraphProto, operators: Mapping[str, object]) -> list[onnx.NodeProto]:
+    """Return the nodes of some operators."""
+    return [node for node in graph.node if _named(node) in operators]
 
 
 def _named(node: onnx.NodeProto) -> str:

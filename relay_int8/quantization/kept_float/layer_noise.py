@@ -17,4 +17,5 @@ def layer_noise(layer: Group, plan: Plan, table: CalibrationTable) -> float:
     seen = entry.observed
     ends = (entry.low, entry.high) if seen.empty else (seen.low, seen.high)
     largest = max(abs(float(end)) for end in ends)
-    return gate_noise(layer.weight_rows, s_w, float(s_x), largest)
+    rows = layer.weight_rows.reshape(len(layer.weight_rows), -1)  # of a convolution: all its taps
+    return gate_noise(rows, s_w, float(s_x), largest)

@@ -7,7 +7,9 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.graph.dataflow import calls, operator
+from relay_int8.graph.groups import find_groups
 from tests.onnx_models import run_relax
 from tests.small_networks import NetworkWriter
 
@@ -75,3 +77,13 @@ def test_one_part_is_a_slice_of_all(expect_rewrite):
             return y
 
     expect_rewrite(ReplaceSplit(), Before, Expected)
+
+
+def test_a_part_of_a_constant_is_weights():
+    """Queries of DAB-DETR's first decoder layer: constants, of which a split takes a part."""
+    net = NetworkWriter((1, 2, 8, 9))
+    parts = net.emit("parts", relax.op.split(net.constant(1, 2, 6, 16), 2, axis=3))
+    queries = net.emit("queries", relax.TupleGetItem(parts, 0))
+    mod = normalize()(net.module(net.emit("y", relax.op.matmul(queries, net.x))))
+    kinds = [group.kind for group in find_groups(mod["main"])]
+    assert "conv2d" in kinds and "dense" not in kinds

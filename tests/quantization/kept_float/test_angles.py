@@ -53,6 +53,20 @@ def test_a_layer_of_less_than_a_turn_is_integers():
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize(("frequency", "stays"), [(40, True), (0.3, False)])
+def test_a_convolution_of_several_taps(frequency, stays):
+    """Snake activations of DAC's and BigVGAN's vocoders are sines of what convolutions give."""
+    net = NetworkWriter((1, 2, 6, 8))
+    w = net.constant(4, 2, 3, 3, scale=frequency / 18**0.5)
+    dense = net.emit("dense", relax.op.nn.conv2d(net.x, w))
+    model = Model(module=net.module(net.emit("y", relax.op.sin(dense))))
+    rng = np.random.default_rng(0)
+    data = [{"x": rng.uniform(-1, 1, (1, 2, 6, 8)).astype("float32")} for _ in range(4)]
+    reason = dense_reason(relay_int8.quantize(model, data, QuantConfig()))
+    assert ("would turn the angles" in (reason or "")) == stays
+
+
+@pytest.mark.fast
 def test_where_integers_are_required_it_is_integers():
     assert dense_reason(quantized(40, require_int8="products")) is None
 

@@ -7,6 +7,7 @@ import pytest
 from tvm import relax
 
 from relay_int8.calibration import channels
+from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import CalibrationError
 from relay_int8.numerics.equalization import least_noise_factors
 from relay_int8.quantization.annotate import annotate
@@ -149,3 +150,10 @@ def test_factors_of_another_network_are_refused():
     factors = {"s0": np.ones(CHANNELS - 1, "float32")}
     with pytest.raises(CalibrationError, match="s0, which the model has not beside"):
         with_factors(mod, factors)
+
+
+def test_windows_of_a_constant_image_have_no_channels():
+    """As StyleGAN's generator begins, whose weights are computed of a style."""
+    net = NetworkWriter((4, 3, 3, 3))
+    y = net.emit("y", nn.conv2d(net.constant(1, 3, 5, 5), net.x, padding=1))
+    assert find_streams(normalize()(net.module(y))["main"]) == {}

@@ -6,7 +6,8 @@
     Before:  y = split(x, 1, axis), which is a tensor, not a tuple of one
     After:   y = strided_slice(x, ...)
 
-Place:  before CanonicalizeSequence and CanonicalizeQdq, which know slices alone.
+Place:  before FoldConstants, which computes slices of constants, and before CanonicalizeSequence
+        and CanonicalizeQdq, which know slices alone.
 Exact:  bit-identical.
 """
 

@@ -16,6 +16,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.cropping import cropped
 from relay_int8.frontend.einsum import einsum
+from relay_int8.frontend.importing import SizedByValuesError
 from relay_int8.frontend.onnx.operators.auto_pad import window_padding
 from relay_int8.frontend.onnx.operators.blocks import col2im
 from relay_int8.frontend.onnx.operators.conv_transpose import conv_transpose
@@ -278,7 +279,7 @@ def _squeeze(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, An
 
 def _filled(_: relax.BlockBuilder, __: list[Any], ___: dict[str, Any]) -> relax.Expr:
     """Refuse a shape that is computed; ConstantOfShape of a constant is a constant."""
-    raise NotImplementedError("the shape of its result is computed, not constant")
+    raise SizedByValuesError("the shape of its result is computed, not constant")
 
 
 def _compress(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:

@@ -190,12 +190,28 @@ def masked_scatter(
     return rows_written_where(_emit, x, mask, source, len(known_integers(dims[0], "its rows are")))
 
 
+def masked_fill(
+    bb: relax.BlockBuilder, inputs: list[Any], _attributes: dict[str, Any]
+) -> relax.Expr:
+    """Write a number where a mask is true; axes behind the mask's are written as a whole."""
+    x, mask, number = inputs
+    rank, dims = len(shape(mask)), shape(x)
+    if shape(mask) != dims[:rank]:
+        raise NotImplementedError(f"a mask of {shape(mask)} says where it writes to {dims}")
+    if dtype(mask) != "bool":
+        mask = bb.emit(relax.op.not_equal(mask, relax.const(0, dtype(mask))))
+    mask = bb.emit(relax.op.reshape(mask, (*dims[:rank], *[1] * (len(dims) - rank))))
+    number = bb.emit(relax.op.reshape(number, (1,) * len(dims)))
+    return relax.op.where(mask, number, x)
+
+
 INDEX_CONVERTERS: dict[
     str, Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
 ] = {
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
+    "MaskedFill": masked_fill,
     "MaskedScatter": masked_scatter,
     "OneHot": one_hot,
     "ReverseSequence": reverse_sequence,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from relay_int8.frontend.importing import SizedByValuesError
 from relay_int8.graph.dataflow import constant
 
 Array = np.ndarray[Any, Any]
@@ -20,5 +21,7 @@ def known_array(value: Any, subject: str) -> Array:
 
 
 def known_integers(value: Any, subject: str) -> list[int]:
-    """Return the numbers of a constant operand, as :func:`known_array`."""
+    """Return the numbers of a constant operand, most often extents; SizedByValuesError else."""
+    if constant(value) is None:
+        raise SizedByValuesError(f"{subject} computed, not constant")
     return [int(number) for number in known_array(value, subject).reshape(-1)]

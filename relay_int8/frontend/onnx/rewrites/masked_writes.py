@@ -18,6 +18,8 @@ import math
 import onnx
 from onnx import numpy_helper
 
+from relay_int8.frontend.onnx.rewrites.masked_fills import masked_fill
+
 MASKED = "MaskedScatter"
 SAME_COUNT = {
     "Cast",
@@ -35,8 +37,8 @@ SAME_COUNT = {
 def find_masked_writes(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return ``model`` with such writes as one node each; itself where there are none."""
     producers = {name: node for node in model.graph.node for name in node.output}
-    zeros = _zeros(model.graph)
-    nodes = [_masked_write(node, producers, zeros) or node for node in model.graph.node]
+    numbers = _numbers(model.graph)
+    nodes = [_masked_write(node, producers, numbers) or node for node in model.graph.node]
     if all(new is old for new, old in zip(nodes, model.graph.node, strict=True)):
         return model
     rewritten = onnx.ModelProto()
@@ -47,12 +49,17 @@ def find_masked_writes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _masked_write(
-    node: onnx.NodeProto, producers: dict[str, onnx.NodeProto], zeros: set[str]
+    node: onnx.NodeProto,
+    producers: dict[str, onnx.NodeProto],
+    numbers: dict[str, onnx.TensorProto],
 ) -> onnx.NodeProto | None:
     if node.op_type != "ScatterND" or len(node.input) != 3 or node.input[2] not in producers:
         return None
     if any(entry.name == "reduction" and entry.s != b"none" for entry in node.attribute):
         return None
+    if (fill := masked_fill(node, producers, numbers)) is not None:
+        return fill
+    zeros = {name for name, tensor in numbers.items() if not numpy_helper.to_array(tensor).any()}
     x, indices, updates = node.input
     found = _from(producers, indices, "Transpose")
     found = _from(producers, found.input[0], "NonZero") if found is not None else None
@@ -70,8 +77,8 @@ def _masked_write(
     )
 
 
-def _zeros(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of constants of one element, which is zero."""
+def _numbers(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+    """Return the constants of one element by name."""
     constants = [(tensor.name, tensor) for tensor in graph.initializer]
     constants += [
         (name, attribute.t)
@@ -81,8 +88,7 @@ def _zeros(graph: onnx.GraphProto) -> set[str]:
         if attribute.name == "value"
         for name in node.output
     ]
-    small = ((name, tensor) for name, tensor in constants if math.prod(tensor.dims) == 1)
-    return {name for name, tensor in small if not numpy_helper.to_array(tensor).any()}
+    return {name: tensor for name, tensor in constants if math.prod(tensor.dims) == 1}
 
 
 def _slice_of(producers: dict[str, onnx.NodeProto], name: str, zeros: set[str]) -> list[str] | None:

@@ -100,10 +100,10 @@ class Conv2d(Linear):
     def integer_products(self, group: Group, x: Array, w: Array, largest: float) -> Array:
         """Return (n, oc, oh, ow) of rows (n, ic, h, w); nine taps of depthwise layers are exact."""
         exact = largest < EXACT_F32
-        fields, out_size = self.fields(group), dataflow.shape(group.members[0])[2:]
-        if exact and pays(fields, out_size):
+        fields, (oh, ow) = self.fields(group), dataflow.shape(group.members[0])[2:]
+        if exact and pays(fields, (oh, ow)):
             images = rows(x, dataflow.shape(group.inputs[0]))
-            return depthwise_products(images, w, fields, out_size)
+            return depthwise_products(images, w, fields, (oh, ow))
         return self._products(group, x, w, np.float32 if exact else np.float64)
 
     def _products(self, group: Group, x: Array, w: Array, dtype: type) -> Array:

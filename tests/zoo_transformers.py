@@ -6,6 +6,9 @@ from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.onnx import import_onnx
 from tests.quantized_networks import QuantizedNetwork
 
+DISTINCT = ("vit_s_16", "swin_t", "convnext_t", "segformer_b0", "mobilevit_s", "bert_base")
+"""Those that have kernels of all kinds: of the others', only patches of 32 pixels are not among them."""
+
 SIZES = {
     "vit_b_32": 96,
     "swin_t": 56,

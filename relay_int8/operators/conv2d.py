@@ -11,6 +11,7 @@ import numpy as np
 
 from relay_int8.graph import dataflow
 from relay_int8.graph.group import Group
+from relay_int8.operators.depthwise_program import depthwise_products, pays
 from relay_int8.operators.images import EXACT_F32, rows, windows
 from relay_int8.operators.linear import Linear
 from relay_int8.operators.operator import Array
@@ -98,7 +99,12 @@ class Conv2d(Linear):
 
     def integer_products(self, group: Group, x: Array, w: Array, largest: float) -> Array:
         """Return (n, oc, oh, ow) of rows (n, ic, h, w); nine taps of depthwise layers are exact."""
-        return self._products(group, x, w, np.float32 if largest < EXACT_F32 else np.float64)
+        exact = largest < EXACT_F32
+        fields, (oh, ow) = self.fields(group), dataflow.shape(group.members[0])[2:]
+        if exact and pays(fields, (oh, ow)):
+            images = rows(x, dataflow.shape(group.inputs[0]))
+            return depthwise_products(images, w, fields, (oh, ow))
+        return self._products(group, x, w, np.float32 if exact else np.float64)
 
     def _products(self, group: Group, x: Array, w: Array, dtype: type) -> Array:
         fields = self.fields(group)

@@ -13,11 +13,15 @@ import tvm_ffi.libinfo
 from tvm.support import cc
 
 from relay_int8.compiler.build import Built
+from tests.made_once import made_once
 
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / "build" / "aarch64"
 COMPILER, QEMU = "aarch64-linux-gnu-g++", "qemu-aarch64"
 SYSROOT = "/usr/aarch64-linux-gnu"
+PROGRAM = "run_network"
+THREADS = ("TVM_NUM_THREADS=2", "TVM_THREAD_POOL_SPIN_COUNT=0")
+"""Two, of which one that has no work waits asleep: emulated, turning takes longer than the network."""
 TYPES = {"u8": np.uint8, "s8": np.int8, "s32": np.int32, "s64": np.int64, "f32": np.float32}
 NAMES = {np.dtype(dtype): name for name, dtype in TYPES.items()}
 
@@ -31,29 +35,34 @@ def missing() -> str | None:
 
 @dataclass(frozen=True)
 class Emulator:
-    """Runs networks with ``program``, which is run_network.cc compiled."""
+    """Runs networks with ``program``, which is run_network.cc compiled; its files are in ``folder``."""
 
+    program: Path
     folder: Path
 
     @classmethod
     def make(cls, folder: Path) -> Emulator:
-        """Compile the program that runs networks into ``folder``."""
-        source = Path(__file__).with_name("run_network.cc")
-        includes = [f"-I{path}" for path in tvm_ffi.libinfo.include_paths()]
-        libraries = [f"-L{RUNTIME}", "-ltvm_ffi", "-ldl"]
-        command = [COMPILER, "-std=c++17", "-O1", source, "-o", folder / "run_network"]
-        subprocess.run([*command, *includes, *libraries], check=True)
-        return cls(folder)
+        """Compile the program that runs networks, once for all processes of a run."""
+        return cls(made_once("aarch64", _compile_program) / PROGRAM, folder)
 
     def run(self, built: Built, inputs: Iterable[np.ndarray]) -> list[np.ndarray]:
         """Return the outputs of a network."""
         library, given, found = (self.folder / n for n in ("network.so", "inputs", "outputs"))
         built.executable.export_library(str(library), fcompile=cc.cross_compiler(COMPILER))
         given.write_bytes(b"".join(_written(array) for array in inputs))
-        command = [QEMU, "-L", SYSROOT, "-E", f"LD_LIBRARY_PATH={RUNTIME}", "-E"]
-        command += ["TVM_NUM_THREADS=2", self.folder / "run_network", library, given, found]
-        subprocess.run(command, check=True, timeout=300)
+        command: list[str | Path] = [QEMU, "-L", SYSROOT]
+        for variable in (f"LD_LIBRARY_PATH={RUNTIME}", *THREADS):
+            command += ["-E", variable]
+        subprocess.run([*command, self.program, library, given, found], check=True, timeout=300)
         return _read(found.read_bytes())
+
+
+def _compile_program(folder: Path) -> None:
+    source = Path(__file__).with_name("run_network.cc")
+    includes = [f"-I{path}" for path in tvm_ffi.libinfo.include_paths()]
+    libraries = [f"-L{RUNTIME}", "-ltvm_ffi", "-ldl"]
+    command = [COMPILER, "-std=c++17", "-O1", source, "-o", folder / PROGRAM]
+    subprocess.run([*command, *includes, *libraries], check=True)
 
 
 def _written(array: np.ndarray) -> bytes:

@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 from tvm.target import Target
 
-from benchmarks import zoo
 from relay_int8.compiler.build import compile_module
 from schedules.targets import TARGETS
 from tests import reference
-from tests.zoo_transformers import cut_transformer
+from tests.zoo_transformers import DISTINCT, cut_transformer
 
 pytestmark = pytest.mark.slow
 SDOT = Target({**TARGETS["aarch64"], "mattr": ["+v8.2a", "+dotprod"]})
 
 
-@pytest.mark.parametrize("name", zoo.TRANSFORMERS)
+@pytest.mark.parametrize("name", DISTINCT)
 def test_equals_oracle(name: str, emulator, full: bool):
     if not full:
         pytest.skip("needs --full: blocks of attention have tests of their own")

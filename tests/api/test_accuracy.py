@@ -96,11 +96,13 @@ def test_onnx_runtime_is_as_accurate(compiled):
 LEAST_AUTO = {
     "resnet8": (0.906 - 0.003, 35.5),
     "mobilenetv1_0.25": (0.590, 22.6),  # 0.595 and 23.5 dB; the default has 0.600 and 20.3 dB
-    "squeezenet1.1": (0.605, 36.8),  # 0.610 and 37.5 dB; the default has 0.605 and 36.3 dB
     "vww": (65 / 80, 26.0),
     "ultraface": (0.975, 23.5),  # 0.9875 and 24.9 dB; the default has 0.975 and 23.0 dB
 }
-"""Metric and decibels, a good dB below what was measured. Choices rest on decibels alone."""
+"""Metric and decibels, a good dB below what was measured. Choices rest on decibels alone.
+
+SqueezeNet, the slowest, has the answers of MobileNet and gains less by them: 1 dB, not 3.
+"""
 
 
 @pytest.mark.slow

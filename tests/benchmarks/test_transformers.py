@@ -19,7 +19,7 @@ from relay_int8.numerics.snr import snr_db
 from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig
 from tests.onnx_models import assert_close, run_onnx, run_relax
-from tests.zoo_transformers import small_size
+from tests.zoo_transformers import DISTINCT, small_size
 
 # Millions of parameters and of multiplications for one image, as published (torchvision's and
 # DeiT's) or as Hugging Face's models have them without the pooler and the head of their tasks.
@@ -102,7 +102,7 @@ def test_import_gives_the_outputs_of_onnxruntime(name, full):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", zoo.TRANSFORMERS)
+@pytest.mark.parametrize("name", DISTINCT)
 def test_quantizes_by_default(name, full, tmp_path):
     if name != "bert_base" and not full:
         pytest.skip("needs --full: every layer of the others is planned in integers")

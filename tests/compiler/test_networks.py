@@ -16,6 +16,7 @@ from relay_int8.frontend.onnx import import_onnx
 from schedules.targets import TARGETS, compact
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle
 from tests.x86_targets import FASTEST, X86, case
+from tests.zoo_networks import DISTINCT
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,7 @@ BATCHES = (
 WHOLE = ("inception_v3", "densenet121", "unet")
 """Those whose blocks differ most in shape; the others repeat theirs."""
 DEFAULT = (
-    *("resnet18", "inception_v3", "mobilenet_v3_large"),
+    *("drn_c_26", "inception_v3", "mobilenet_v3_large"),
     *("resnet8_cifar10_mlperftiny", "squeezenet1.1_imagenet", "mobilenetv1_0.25_224_imagenet"),
 )
 """Those that run without --full."""
@@ -49,7 +50,7 @@ def quantized(mod: tvm.IRModule) -> QuantizedNetwork:
     return network
 
 
-@pytest.fixture(scope="module", params=zoo.NETWORKS)
+@pytest.fixture(scope="module", params=DISTINCT)
 def published(request, full) -> QuantizedNetwork:
     if request.param not in DEFAULT and not full:
         pytest.skip("needs --full: others and smaller networks have its operators")

@@ -3,7 +3,6 @@
 import pytest
 from tvm.target import Target
 
-from benchmarks import zoo
 from schedules.targets import TARGETS
 from tests.cuda.run_network import EmulatedNetwork
 from tests.cuda.run_template import SM_61
@@ -13,13 +12,13 @@ from tests.quantized_networks import (
     assert_found_equals_oracle,
 )
 from tests.x86_targets import X86
-from tests.zoo_transformers import cut_transformer
+from tests.zoo_transformers import DISTINCT, cut_transformer
 
 pytestmark = pytest.mark.slow
-QUICK = "distilbert_3"
+QUICK = "bert_base"
 
 
-@pytest.fixture(scope="module", params=zoo.TRANSFORMERS)
+@pytest.fixture(scope="module", params=DISTINCT)
 def network(request, full: bool) -> QuantizedNetwork:
     if request.param != QUICK and not full:
         pytest.skip("needs --full: others consist of blocks that have tests of their own")

@@ -13,6 +13,7 @@ from relay_int8.frontend.onnx import import_onnx
 from tests.cuda.run_network import EmulatedNetwork
 from tests.cuda.run_template import SM_61, SM_80
 from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
+from tests.zoo_networks import DISTINCT
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ QUICK = TRAINED[0]
 TARGETS = {"sm_61": SM_61, "sm_80": SM_80}
 
 
-@pytest.fixture(scope="module", params=zoo.NETWORKS)
+@pytest.fixture(scope="module", params=DISTINCT)
 def published(request, full: bool) -> QuantizedNetwork:
     if not full:
         pytest.skip("needs --full")

@@ -7,11 +7,15 @@ from relay_int8.compiler.kernel_library import sharing_kernels
 from relay_int8.errors import ConfigError
 from relay_int8.graph.groups import find_groups
 from relay_int8.numerics.snr import snr_db
+from relay_int8.quantization.annotate import annotate
 from relay_int8.quantization.config import QuantConfig, Tools
 from relay_int8.quantization.quantize import quantize
 from relay_int8.quantization.refine.network import NumpyNetwork
+from relay_int8.quantization.refine.reconstruct import reconstruct
+from relay_int8.quantization.refine.simulation import Simulation
 from tests.quantization.test_bias_correction import dataset, network, pictures
 from tests.reference import run
+from tests.small_networks import any_params
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +63,26 @@ def test_chosen_integers_are_the_ones_that_run(ratios, name):
         steps = rows / layer.weight.scale.reshape(-1, *(1,) * (rows.ndim - 1))
         assert np.abs(steps - np.rint(steps)).max() < 1e-3
         assert np.abs(steps).max() == pytest.approx(127, abs=1e-3)
+
+
+def test_wide_layers_keep_weights_rounded_to_nearest():
+    mod, images = network(True), [{"x": image[None]} for image in pictures(8)]
+    plan = annotate(mod, QuantConfig())
+    float_network, simulation = NumpyNetwork(mod), Simulation(plan=plan, params=any_params(plan))
+
+    def chosen(rounding: str, largest_k: int) -> dict[str, np.ndarray]:
+        layers = reconstruct(
+            float_network, simulation, images, rounding=rounding, largest_k=largest_k
+        )
+        return {name: weights.integers for name, weights in layers.weights.items()}
+
+    nearest = chosen("nearest", 10**6)
+    sizes = {name: integers[0].size for name, integers in nearest.items()}
+    widest = [name for name, size in sizes.items() if size == max(sizes.values())]
+    assert widest == ["d/relu"]
+    for largest_k, is_kept in ((sizes["d/relu"] - 1, True), (sizes["d/relu"], False)):
+        integers = chosen("descent", largest_k)["d/relu"]
+        assert np.array_equal(integers, nearest["d/relu"]) == is_kept
 
 
 def test_what_needs_images_refuses_a_table(ratios):

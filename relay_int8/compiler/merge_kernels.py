@@ -11,8 +11,8 @@ Exact:  each number that differs is a fraction of an extent of an argument, the 
         of the kernels, and all else is equal: they are the same loops, and the same order of sums.
 
 Only loops in which vectors are written are merged, as LLVM finds them better where it knows
-extents. What is unrolled and what is kept on the stack has no number that differs, and nothing is
-divided by one but the number of a task.
+extents. What is unrolled has no number that differs, and nothing is divided by one but the number of
+a task. Copies whose size differs are on the heap, once for each task.
 """
 
 from __future__ import annotations
@@ -266,13 +266,9 @@ def _is_quick(body: tirx.Stmt, sizes: Sequence[ir.Var]) -> bool:
     divided: list[ir.Expr] = []
     for division in (tirx.FloorDiv, tirx.FloorMod):
         tvm_ffi.structural_walk(body, (division, divided.append))
-    if not all(
+    return all(
         isinstance(each.b, tirx.IntImm) or _is_of(each.a, [*tasks, *sizes]) for each in divided
-    ):
-        return False
-    kept: list[tirx.AllocBuffer] = []
-    tvm_ffi.structural_walk(body, (tirx.AllocBuffer, kept.append))
-    return all(isinstance(size, tirx.IntImm) for each in kept for size in each.buffer.ty.shape)
+    )
 
 
 def _is_of(value: ir.Expr, known: Sequence[ir.Var]) -> bool:

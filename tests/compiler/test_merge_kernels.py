@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import tvm
+import tvm_ffi
 from tvm import IRModule, ir, relax, tirx
 from tvm.target import Target
 
@@ -26,6 +27,7 @@ from tests.run_built import run_built
 from tests.small_networks import NetworkWriter
 
 TARGET = Target(TARGETS["x86"])
+AVX2 = Target(TARGETS["x86-avx2"])
 SPEC_32 = Conv2d(
     batch=1,
     in_channels=32,
@@ -52,26 +54,29 @@ def widening() -> IRModule:
 
 
 def scheduled(
-    *specs: Spec, change: Callable[[tirx.PrimFunc], tirx.PrimFunc] = lambda func: func
+    *specs: Spec,
+    change: Callable[[tirx.PrimFunc], tirx.PrimFunc] = lambda func: func,
+    target: Target = TARGET,
 ) -> dict[ir.GlobalVar, tirx.PrimFunc]:
     """Return kernels as plain loops, with their default schedules."""
     functions = {}
     for number, spec in enumerate(specs):
-        template = select(spec, TARGET)
+        template = select(spec, target)
         layouts = template.layouts(
             spec, Layouts(inputs=(NCHW16C,) * len(spec.tensors), output=NCHW16C)
         )
-        kernel = Kernel(template=template, spec=spec, layouts=layouts, target=TARGET)
+        kernel = Kernel(template=template, spec=spec, layouts=layouts, target=target)
         made = change(kernel.function(kernel.default()))
         attributes = {TEMPLATE: template.name, SPEC: to_json(spec), "global_symbol": f"k{number}"}
         functions[f"k{number}"] = made.with_attr(attributes)
-    loops = plain_loops(IRModule(functions), TARGET)
+    loops = plain_loops(IRModule(functions), target)
     return dict(sorted(loops.functions_items(), key=lambda item: str(item[0].name_hint)))
 
 
-def test_a_network_gives_the_oracles_integers_by_fewer_kernels():
+@pytest.mark.parametrize("target", [TARGET, AVX2], ids=["vnni", "avx2"])
+def test_a_network_gives_the_oracles_integers_by_fewer_kernels(target):
     network = QuantizedNetwork.make(widening())
-    built = compile_module(network.mod, TARGET)
+    built = compile_module(network.mod, target)
     functions = [call.function for call in built.calls if call.template]
     assert len({*functions}) < len(functions) - 2
     assert_found_equals_oracle(network, run_built(built, network.inputs))
@@ -132,6 +137,14 @@ def test_channels_are_read_from_tensors(spec, changes):
     assert str(gvar.name_hint) == kept.attrs["global_symbol"] not in ("k0", "k1")
     sizes = {str(size.name) for param in kept.params for size in param.ty.shape if _is_open(size)}
     assert sizes and all(name.rpartition("_")[0] in ("x", "w", "y") for name in sizes)
+
+
+def test_copies_have_as_many_channels_as_x():
+    kernels = scheduled(SPEC_64, replace(SPEC_64, in_channels=64), target=AVX2)
+    (kept,) = merged_kernels(kernels)[0].values()
+    copies: list[tirx.AllocBuffer] = []
+    tvm_ffi.structural_walk(kept.body, (tirx.AllocBuffer, copies.append))
+    assert any(_is_open(size) for copy in copies for size in copy.buffer.ty.shape)
 
 
 def _is_open(size: object) -> bool:

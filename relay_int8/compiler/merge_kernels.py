@@ -11,8 +11,8 @@ Exact:  each number that differs is a fraction of an extent of an argument, the 
         of the kernels, and all else is equal: they are the same loops, and the same order of sums.
 
 Only loops in which vectors are written are merged, as LLVM finds them better where it knows
-extents. What is unrolled has no number that differs, and nothing is divided by one but the number of
-a task. Copies whose size differs are on the heap, once for each task.
+extents. What is unrolled has no number that differs, and nothing is divided by one but the number
+of a task. Copies whose size differs are on the heap, once for each task.
 """
 
 from __future__ import annotations

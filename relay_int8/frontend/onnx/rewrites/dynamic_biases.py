@@ -11,25 +11,22 @@ from __future__ import annotations
 
 import onnx
 
+from relay_int8.frontend.onnx.rewrites.producers import produced_by, producers_of
+
 RANGE = "DynamicQuantizeLinear"
 
 
 def restore_biases(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return ``model`` with such biases as floats; itself where there are none."""
-    producers = {name: node for node in model.graph.node for name in node.output}
-
-    def _from(name: str, kind: str) -> onnx.NodeProto | None:
-        node = producers.get(name)
-        return node if node is not None and node.op_type == kind else None
-
+    producers = producers_of(model.graph)
     rounded: dict[str, str] = {}
     for node in model.graph.node:
-        floor = _from(node.input[0], "Floor") if node.op_type == "Cast" else None
-        quotient = _from(floor.input[0], "Div") if floor is not None else None
-        scale = _from(quotient.input[1], "Mul") if quotient is not None else None
+        floor = produced_by(producers, node.input[0], "Floor") if node.op_type == "Cast" else None
+        quotient = produced_by(producers, floor.input[0], "Div") if floor is not None else None
+        scale = produced_by(producers, quotient.input[1], "Mul") if quotient is not None else None
         if scale is None or quotient is None:
             continue
-        if any(_from(name, RANGE) is not None for name in scale.input):
+        if any(produced_by(producers, name, RANGE) is not None for name in scale.input):
             rounded[node.output[0]] = quotient.output[0]
     if not rounded:
         return model

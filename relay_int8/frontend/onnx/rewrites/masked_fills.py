@@ -9,9 +9,16 @@ the shape that they have. OneFormer's decoder opens the rows of its attention's 
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container
 
 import onnx
+
+from relay_int8.frontend.onnx.rewrites.producers import (
+    Producers,
+    origin_of,
+    places_of,
+    produced_by,
+)
 
 FILL = "MaskedFill"
 SAME_PLACES = {"Expand", "Squeeze", "Unsqueeze"}
@@ -19,15 +26,13 @@ SAME_PLACES = {"Expand", "Squeeze", "Unsqueeze"}
 SAME_NUMBER = SAME_PLACES | {"Reshape"}
 """Between a number and as many as there are places."""
 
-Producers = Mapping[str, onnx.NodeProto]
-
 
 def masked_fill(
     node: onnx.NodeProto, producers: Producers, numbers: Container[str]
 ) -> onnx.NodeProto | None:
     """Return what replaces a ScatterND that writes one of ``numbers``; None if it is no such."""
     x, indices, updates = node.input
-    number, mask = _origin(producers, updates, SAME_NUMBER), _mask_of(producers, indices)
+    number, mask = origin_of(producers, updates, SAME_NUMBER), _mask_of(producers, indices)
     if mask is None or number not in numbers:
         return None
     return onnx.helper.make_node(FILL, [x, mask, number], list(node.output), name=node.name)
@@ -35,25 +40,17 @@ def masked_fill(
 
 def _mask_of(producers: Producers, indices: str) -> str | None:
     """Return the mask whose true places are written at, None if it is none."""
-    node = producers.get(indices)
-    if node is None or node.op_type != "Concat":
-        return _nonzero(producers, _origin(producers, indices, SAME_PLACES))
-    columns = [_origin(producers, name, SAME_PLACES) for name in node.input]
-    parts = producers.get(columns[0])
-    if parts is None or parts.op_type != "Split" or list(parts.output) != columns:
+    places = _places(producers, indices)
+    return places.input[0] if places else None
+
+
+def _places(producers: Producers, indices: str) -> onnx.NodeProto | None:
+    """Return the NonZero whose places are the indices, or columns of which they are made."""
+    joined = produced_by(producers, indices, "Concat")
+    if joined is None:
+        return places_of(producers, origin_of(producers, indices, SAME_PLACES))
+    columns = [origin_of(producers, name, SAME_PLACES) for name in joined.input]
+    parts = produced_by(producers, columns[0], "Split")
+    if parts is None or list(parts.output) != columns:
         return None
-    return _nonzero(producers, parts.input[0])
-
-
-def _nonzero(producers: Producers, name: str) -> str | None:
-    """Return the mask of ``Transpose(NonZero(mask))``."""
-    rows = producers.get(name)
-    places = producers.get(rows.input[0]) if rows and rows.op_type == "Transpose" else None
-    return places.input[0] if places and places.op_type == "NonZero" else None
-
-
-def _origin(producers: Producers, name: str, passing: Container[str]) -> str:
-    """Return what a tensor is computed from by operators that only change its shape."""
-    while (node := producers.get(name)) and node.op_type in passing and node.input:
-        name = node.input[0]
-    return name
+    return places_of(producers, parts.input[0])

@@ -19,6 +19,13 @@ import onnx
 from onnx import numpy_helper
 
 from relay_int8.frontend.onnx.rewrites.masked_fills import masked_fill
+from relay_int8.frontend.onnx.rewrites.producers import (
+    Producers,
+    origin_of,
+    places_of,
+    produced_by,
+    producers_of,
+)
 
 MASKED = "MaskedScatter"
 SAME_COUNT = {
@@ -36,7 +43,7 @@ SAME_COUNT = {
 
 def find_masked_writes(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return ``model`` with such writes as one node each; itself where there are none."""
-    producers = {name: node for node in model.graph.node for name in node.output}
+    producers = producers_of(model.graph)
     numbers = _numbers(model.graph)
     nodes = [_masked_write(node, producers, numbers) or node for node in model.graph.node]
     if all(new is old for new, old in zip(nodes, model.graph.node, strict=True)):
@@ -50,7 +57,7 @@ def find_masked_writes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _masked_write(
     node: onnx.NodeProto,
-    producers: dict[str, onnx.NodeProto],
+    producers: Producers,
     numbers: dict[str, onnx.TensorProto],
 ) -> onnx.NodeProto | None:
     if node.op_type != "ScatterND" or len(node.input) != 3 or node.input[2] not in producers:
@@ -61,15 +68,14 @@ def _masked_write(
         return fill
     zeros = {name for name, tensor in numbers.items() if not numpy_helper.to_array(tensor).any()}
     x, indices, updates = node.input
-    found = _from(producers, indices, "Transpose")
-    found = _from(producers, found.input[0], "NonZero") if found is not None else None
+    found = places_of(producers, indices)
     if found is None:
         return None
     operands = _slice_of(producers, updates, zeros) or _rows_of(producers, updates)
     if operands is None:
         return None
     *operands, count = operands
-    of_mask, of_count = (_origin(producers, name) for name in (found.input[0], count))
+    of_mask, of_count = (origin_of(producers, name, SAME_COUNT) for name in (found.input[0], count))
     if of_count not in (of_mask, found.output[0]):
         return None
     return onnx.helper.make_node(
@@ -91,40 +97,24 @@ def _numbers(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
     return {name: tensor for name, tensor in constants if math.prod(tensor.dims) == 1}
 
 
-def _slice_of(producers: dict[str, onnx.NodeProto], name: str, zeros: set[str]) -> list[str] | None:
+def _slice_of(producers: Producers, name: str, zeros: set[str]) -> list[str] | None:
     """Return the source of ``Slice(source, 0, count)``, and the count."""
-    part = _from(producers, name, "Slice")
+    part = produced_by(producers, name, "Slice")
     if (
         part is None
         or not 3 <= len(part.input) <= 4
         or not {part.input[1], *part.input[3:]} <= zeros
     ):
         return None
-    shape = _from(producers, _origin(producers, part.input[2]), "Shape")
+    shape = produced_by(producers, origin_of(producers, part.input[2], SAME_COUNT), "Shape")
     return None if shape is None else [part.input[0], shape.input[0]]
 
 
-def _rows_of(producers: dict[str, onnx.NodeProto], name: str) -> list[str] | None:
+def _rows_of(producers: Producers, name: str) -> list[str] | None:
     """Return the rows of ``Reshape(Expand(rows, Concat(count, dims)))``, dims, and the count."""
-    flat = _from(producers, name, "Reshape")
-    whole = _from(producers, flat.input[0], "Expand", 2) if flat is not None else None
-    dims = _from(producers, whole.input[1], "Concat") if whole is not None else None
+    flat = produced_by(producers, name, "Reshape")
+    whole = produced_by(producers, flat.input[0], "Expand", 2) if flat is not None else None
+    dims = produced_by(producers, whole.input[1], "Concat") if whole is not None else None
     if whole is None or dims is None or len(dims.input) != 2:
         return None
     return [whole.input[0], dims.input[1], dims.input[0]]
-
-
-def _from(
-    producers: dict[str, onnx.NodeProto], name: str, kind: str, least: int = 1
-) -> onnx.NodeProto | None:
-    """Return the node of a kind that computes a tensor from so many inputs, at least."""
-    node = producers.get(name)
-    fits = node is not None and node.op_type == kind and len(node.input) >= least
-    return node if fits else None
-
-
-def _origin(producers: dict[str, onnx.NodeProto], name: str) -> str:
-    """Return what a count, or a mask, is computed from."""
-    while (node := producers.get(name)) and node.op_type in SAME_COUNT and node.input:
-        name = node.input[0]
-    return name

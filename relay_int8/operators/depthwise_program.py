@@ -17,10 +17,10 @@ import tvm
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 
+from relay_int8.operators.images import Pair, extents_read
 from relay_int8.operators.operator import Array
 from schedules.targets import native_target
 
-Pair = tuple[int, int]
 MOST_TAPS = 49  # 7 x 7: a kernel spells its taps out
 LEAST_PRODUCTS = 2**16  # of an image: of a smaller one compiling takes longer than a search saves
 WIDEST_VECTOR = 32  # floats of a row that become one vector; wider rows are left to LLVM
@@ -51,10 +51,7 @@ def depthwise_products(x: Array, w: Array, fields: Mapping[str, Any], out_size: 
     n, channels, height, width = x.shape
     kernel, strides, dilation = fields["kernel"], fields["strides"], fields["dilation"]
     above, left = fields["padding"][:2]
-    read = [
-        (out - 1) * stride + (size - 1) * step + 1
-        for out, stride, size, step in zip(out_size, strides, kernel, dilation, strict=True)
-    ]
+    read = extents_read(fields, out_size)
     padded = tvm.runtime.empty((n, channels, *read), "float32")
     pixels = np.from_dlpack(padded)
     pixels[:] = 0
@@ -63,7 +60,7 @@ def depthwise_products(x: Array, w: Array, fields: Mapping[str, Any], out_size: 
     weights = tvm.runtime.tensor(np.ascontiguousarray(w[:, 0], np.float32))
     y = tvm.runtime.empty((n, channels, *out_size), "float32")
     with _COMPILING:
-        program = _program(channels, (read[0], read[1]), kernel, strides, dilation, out_size)
+        program = _program(channels, read, kernel, strides, dilation, out_size)
     program(padded, weights, y)
     result: Array = np.from_dlpack(y)
     return result

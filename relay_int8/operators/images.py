@@ -82,18 +82,29 @@ def activate(activation: Clip | Leaky | Smooth | None, y: Array) -> Array:
     return y
 
 
+def extents_read(fields: Mapping[str, Any], out_size: Pair) -> Pair:
+    """Return how many rows and columns, of padding too, a convolution reads."""
+    axes = zip(out_size, fields["strides"], _spans(fields), strict=True)
+    rows_read, columns_read = ((out - 1) * stride + span for out, stride, span in axes)
+    return rows_read, columns_read
+
+
+def _spans(fields: Mapping[str, Any]) -> list[int]:
+    """Return the extents of a window, of the pixels between its taps too."""
+    dilation = fields.get("dilation", (1, 1))
+    return [(size - 1) * step + 1 for size, step in zip(fields["kernel"], dilation, strict=True)]
+
+
 def windows(x: Array, fields: Mapping[str, Any], out_size: Pair, fill: float) -> Array:
     """Return a view (n, c, oh, ow, kh, kw) of ``x`` padded with ``fill``."""
-    kernel, strides, padding = fields["kernel"], fields["strides"], fields["padding"]
+    strides, padding = fields["strides"], fields["padding"]
     dilation = fields.get("dilation", (1, 1))
-    spans = [(size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True)]
     sides = []
-    for axis in (0, 1):
-        needed = (out_size[axis] - 1) * strides[axis] + spans[axis]
+    for axis, needed in enumerate(extents_read(fields, out_size)):
         after = max(needed - padding[axis] - x.shape[2 + axis], 0)
         sides.append((padding[axis], after))
     if any(any(side) for side in sides):
         x = np.pad(x, ((0, 0), (0, 0), *sides), constant_values=fill)
-    view = sliding_window_view(x, spans, axis=(2, 3))
+    view = sliding_window_view(x, _spans(fields), axis=(2, 3))
     view = view[:, :, :: strides[0], :: strides[1], :: dilation[0], :: dilation[1]]
     return view[:, :, : out_size[0], : out_size[1]]

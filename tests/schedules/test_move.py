@@ -187,6 +187,12 @@ def test_concat_of_blocks_is_parallel():
     check(Concat(shapes=shapes, axis=1, x="int8"), {}, NCHW16C)
 
 
+def test_concat_of_rows_is_parallel():
+    shapes = ((3, 40, 90), (3, 40, 1), (3, 40, 80))
+    for searched in (False, True):
+        check(Concat(shapes=shapes, axis=2, x="uint8"), {}, ROW, searched=searched)
+
+
 MANY = (16, 32, 16, 16, 48, 16, 16, 16, 32, 16)
 
 

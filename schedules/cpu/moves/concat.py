@@ -1,68 +1,92 @@
-"""Concatenation of many tensors on a CPU: a copy of each.
+"""Concatenation on a CPU: a copy of each input.
 
     x0, x1, ... : logical, all in the layout of y, boundaries between blocks
     y           : logical
 
-Loops after scheduling, for each input: p:outer... flat, where flat runs over the concatenated axis
-and all behind it. Of few inputs the body chooses the one to read from, and LLVM moves the choice
-out of the loops; from about ten on it no longer does, and a loop is a hundred times slower. Where
-boundaries fall inside of blocks of channels, see ``joined_blocks``.
+Loops after scheduling (p parallel), where run goes over the concatenated axis and all behind it:
+
+    inputs lie in y one behind the other    for each input: p:run
+    else                                    p:outer   for each input: run
+
+One loop over y would choose an input for each element, a choice that LLVM seldom moves out of it.
+Where boundaries fall inside of blocks of channels, see ``joined_blocks``; where layouts differ,
+elements are gathered as ``schedules.bodies.concat`` says.
 
 Exact:  elements are moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import replace
-from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
+from tvm.s_tir import Schedule
+from tvm.target import Target
 from tvm.tirx.script import builder as T
 
 from schedules.bodies import concat
 from schedules.bodies.arguments import int64
-from schedules.bodies.body import template_name
-from schedules.bodies.prim_func import axes
+from schedules.bodies.body import template_blocks, template_name
+from schedules.bodies.buffers import declare_arguments, flat
+from schedules.bodies.prim_func import axes, prim_func
+from schedules.cpu import elementwise
 from schedules.cpu.moves import joined_blocks
 from schedules.cpu.moves.exchange import is_copied_by_tiles
 from schedules.cpu.moves.in_registers import Writer, on_cpu_in_registers
 from schedules.spec import Concat
 from schedules.template import Layouts
 
-FEW = 8  # inputs of a concat up to which one element-wise kernel is used
+COPY = "copy"  # the name of the blocks that copy an input
 
 
 def kernel(spec: Concat, layouts: Layouts) -> tirx.PrimFunc:
     """Return the unscheduled kernel."""
-    if len(spec.shapes) <= FEW or not concat.is_aligned(spec, layouts):
+    if not concat.is_aligned(spec, layouts):
         return concat.kernel(spec, layouts)
-    axis, begin = concat.physical_axis(spec, layouts), 0
-    with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
-        T.func_attr({"tirx.noalias": True})
-        shapes = [layouts.output.physical_shape(spec.shape(name)) for name in (*spec.tensors, "y")]
-        *inputs, y = (
-            T.arg(name, T.buffer(int64(shape), spec.x, layout=None))
-            for name, shape in zip((*spec.tensors, "y"), shapes, strict=True)
-        )
+    axis = concat.physical_axis(spec, layouts)
+    shapes = {
+        name: int64(layouts.output.physical_shape(spec.shape(name)))
+        for name in (*spec.tensors, "y")
+    }
+    runs = {name: math.prod(int(size) for size in shape[axis:]) for name, shape in shapes.items()}
+    with prim_func() as builder:
+        buffers = declare_arguments({name: (shape, spec.x) for name, shape in shapes.items()})
         with T.sblock("root"):
-            for x, shape in zip(inputs, shapes[:-1], strict=True):
-                _copy(x, shape, y, axis, begin)
-                begin += shape[axis]
+            elements = {name: flat(buffer) for name, buffer in buffers.items()}
+            outer, begin = math.prod(shapes["y"][:axis], start=T.int64(1)), 0
+            with T.serial(outer) as row:
+                for name in spec.tensors:
+                    with T.serial(T.int64(runs[name])) as column, T.sblock(COPY):
+                        extents = (outer, T.int64(runs[name]))
+                        i, j = axes("i j", extents, (row, column))
+                        source, target = i * runs[name] + j, i * runs["y"] + begin + j
+                        T.reads(elements[name][source])
+                        T.writes(elements["y"][target])
+                        T.sblock_attr({"template": template_name("concat")})
+                        T.buffer_store(elements["y"], elements[name][source], [target])
+                    begin += runs[name]
     return builder.get()
 
 
-def _copy(x: Any, shape: Sequence[Any], y: Any, axis: int, begin: int) -> None:
-    """Emit the copy of one input to its part of y."""
-    with T.grid(*int64(shape)) as loops, T.sblock("concat"):
-        names = " ".join(f"i{number}" for number in range(len(shape)))
-        index = axes(names, int64(shape), loops)
-        moved = [*index[:axis], index[axis] + begin, *index[axis + 1 :]]
-        T.reads(x[tuple(index)])
-        T.writes(y[tuple(moved)])
-        T.sblock_attr({"template": template_name("concat"), "run": len(shape) - axis})
-        T.buffer_store(y, x[tuple(index)], moved)
+def default(sch: Schedule, spec: Concat, target: Target) -> None:
+    """Give copies of many elements to threads; see the module for the loops."""
+    blocks = template_blocks(sch)
+    if sch.get(blocks[0]).name_hint != COPY:
+        return _IN_REGISTERS.default(sch, spec, target)
+    nests = [sch.get_loops(block) for block in blocks]
+    if sum(elementwise.extents(sch, list(loops)) for loops in nests) >= elementwise.SERIAL_ELEMENTS:
+        row = nests[0][0]
+        one_row = isinstance(rows := sch.get(row).extent, tirx.IntImm) and int(rows) == 1
+        for loop in [loops[-1] for loops in nests] if one_row else [row]:
+            sch.parallel(loop)
+    return None
+
+
+def space(sch: Schedule, spec: Concat, target: Target) -> None:
+    """Apply the same loops to copies, which leave nothing to choose."""
+    copies = sch.get(template_blocks(sch)[0]).name_hint == COPY
+    (default if copies else _IN_REGISTERS.space)(sch, spec, target)
 
 
 def _writer(spec: Concat, layouts: Layouts) -> Writer | None:
@@ -82,4 +106,4 @@ def _layouts(spec: Concat, wanted: Layouts) -> Layouts:
 
 
 _IN_REGISTERS = on_cpu_in_registers(replace(concat.CONCAT, kernel=kernel), _writer)
-CONCAT_CPU = replace(_IN_REGISTERS, layouts=_layouts)
+CONCAT_CPU = replace(_IN_REGISTERS, layouts=_layouts, default=default, space=space)

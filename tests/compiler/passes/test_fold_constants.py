@@ -75,6 +75,18 @@ I64 = np.array([2, 0], "int64")
 PLACES = np.array([[2, 1], [0, 3], [2, -1]], "int64")
 a, b = relax.const(A), relax.const(B)
 WIDE = A.astype("float64")
+ZEROS = relax.const(np.zeros((3, 4), F32))
+THREE = BIAS[1:4]
+
+
+def scattered(places, **changes):
+    """Return zeros with what was written at places of them."""
+    y = np.zeros((3, 4), "float64")
+    for place, value in zip(places, changes.get("values", THREE), strict=True):
+        y[place] = y[place] + value if changes.get("add") else value
+    return y
+
+
 FOLDED = {
     "arithmetic": (lambda: op.multiply(a, b), WIDE * B),
     "a function": (lambda: op.exp(a), np.exp(WIDE)),
@@ -111,6 +123,26 @@ FOLDED = {
     "gather along a row": (
         lambda: op.gather_elements(a, relax.const(PLACES[2:], "int64"), 1),
         np.take_along_axis(A[:1], PLACES[2:], 1),
+    ),
+    "numbers at places": (
+        lambda: op.scatter_nd(ZEROS, relax.const(PLACES, "int64"), relax.const(THREE)),
+        scattered([(2, 1), (0, 3), (2, 3)]),
+    ),
+    "numbers added at places": (
+        lambda: op.scatter_nd(ZEROS, relax.const(PLACES[[0, 1, 0]]), relax.const(THREE), "add"),
+        scattered([(2, 1), (0, 3), (2, 1)], add=True),
+    ),
+    "numbers along rows": (
+        lambda: op.scatter_elements(
+            ZEROS, relax.const(PLACES[:1], "int64"), relax.const(A[:1, :2]), 1
+        ),
+        scattered([(0, 2), (0, 1)], values=A[0, :2]),
+    ),
+    "numbers added along columns": (
+        lambda: op.scatter_elements(
+            ZEROS, relax.const(I64[None, [0, 1, 0]]), relax.const(THREE[None]), 0, "add"
+        ),
+        scattered([(2, 0), (0, 1), (2, 2)], add=True),
     ),
     "layer norm": (
         lambda: op.nn.layer_norm(a, relax.const(BIAS[:4]), relax.const(BIAS[4:]), -1, 0.5),
@@ -232,6 +264,12 @@ KEPT = {
     ),
     "a place outside": lambda x: op.gather_nd(a, relax.const(np.array([[3, 0]]), "int64")),
     "a column outside": lambda x: op.gather_elements(a, relax.const(np.array([[4]]), "int64"), 1),
+    "a number outside": lambda x: op.scatter_nd(
+        a, relax.const(np.array([[3, 0]]), "int64"), relax.const(THREE[:1])
+    ),
+    "a number outside of rows": lambda x: op.scatter_elements(
+        a, relax.const(np.array([[4]]), "int64"), relax.const(THREE[None, :1]), 1
+    ),
     "places of batches": lambda x: op.gather_nd(a, relax.const(PLACES[:, :1], "int64"), 1),
     "the shape of a tensor": lambda x: op.shape_of(x),
 }

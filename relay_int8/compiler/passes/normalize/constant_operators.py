@@ -1,7 +1,8 @@
 """What operators make of constants, in NumPy and double precision.
 
-Functions of numbers, reductions, comparisons, moves and indices, and the few layers that exporters
-leave behind constants: of encoded positions, masks of pixels, learned queries.
+Functions of numbers, reductions, comparisons and moves, and the few layers that exporters leave
+behind constants: of encoded positions, masks of pixels, learned queries. Those that read indices
+are in ``constant_indexing``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from tvm import relax
 
-from relay_int8.graph.dataflow import number, operator, pad_fill, shape, slice_steps
+from relay_int8.compiler.passes.normalize.constant_indexing import INDEXING
+from relay_int8.graph.dataflow import number, operator, pad_fill, shape
 from relay_int8.graph.declined import Declined
 from relay_int8.numerics.convolution import convolve
 from relay_int8.numerics.interpolation import COORDINATES, axis_pairs
@@ -127,16 +129,6 @@ def computed(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Decl
     return Declined(f"it reads constants alone, and {op} is not computed")
 
 
-def _slice(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
-    """Return part of a constant, of the extents that the type of the result says."""
-    y = operands[0]
-    begins, steps = slice_steps(value)
-    for axis, count in enumerate(shape(value)):
-        first = min(begins[axis], y.shape[axis] - 1) if steps[axis] < 0 else begins[axis]
-        y = y.take(first + steps[axis] * np.arange(count), axis)
-    return y
-
-
 def _padded(value: relax.Call, x: np.ndarray) -> np.ndarray | Declined:
     """Return a constant with a border, such as the mask of a window that was written over."""
     attrs, mode = value.attrs, PAD_MODES.get(str(value.attrs.pad_mode))
@@ -146,60 +138,6 @@ def _padded(value: relax.Call, x: np.ndarray) -> np.ndarray | Declined:
     if mode != "constant":
         return np.pad(x, widths, mode)
     return np.pad(x, widths, constant_values=pad_fill(value))
-
-
-def _take(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
-    x, indices = operands
-    axis = None if value.attrs.axis is None else int(value.attrs.axis)
-    size = x.size if axis is None else x.shape[axis]
-    inside = ((indices >= 0) & (indices < size)).all()
-    return np.take(x, indices, axis=axis) if inside else Declined(f"an index is not below {size}")
-
-
-def _cumulated(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
-    """Return running sums, such as the places of the pixels that a mask leaves."""
-    (x,), axis = operands, value.attrs.axis
-    x = x.astype("float64") if x.dtype.kind == "f" else x
-    sums = np.cumsum(x, None if axis is None else int(axis))
-    return sums - x.reshape(sums.shape) if value.attrs.exclusive else sums
-
-
-def _gather_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
-    x, indices = operands
-    if int(value.attrs.batch_dims):
-        return Declined(f"it gathers along {value.attrs.batch_dims} axes of batches, not 0")
-    sizes = np.array(x.shape[: indices.shape[-1]])
-    if not ((indices >= -sizes) & (indices < sizes)).all():
-        return Declined(f"an index is not inside {x.shape}")
-    return np.asarray(x[tuple(np.moveaxis(indices, -1, 0))])
-
-
-def _gather_elements(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
-    x, indices = operands
-    axis = int(value.attrs.axis) % x.ndim
-    size = x.shape[axis]
-    if not ((indices >= -size) & (indices < size)).all():
-        return Declined(f"an index is not below {size}")
-    # Other axes may be shorter than those of x; NumPy would repeat an extent of one.
-    read = tuple(slice(size if i == axis else n) for i, n in enumerate(indices.shape))
-    return np.take_along_axis(x[read], indices, axis)
-
-
-def _tile(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray:
-    return np.tile(operands[0], [int(count) for count in value.attrs.repeats])
-
-
-def _scatter_nd(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
-    x, indices, updates = operands
-    sizes = np.array(x.shape[: indices.shape[-1]])
-    inside = ((indices >= -sizes) & (indices < sizes)).all()
-    if str(value.attrs.reduction) != "update":
-        return Declined(f"it scatters by {value.attrs.reduction}, not by update")
-    if not inside:
-        return Declined(f"an index is not inside {x.shape}")
-    y = x.copy()
-    y[tuple(np.moveaxis(indices, -1, 0))] = updates
-    return y
 
 
 def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
@@ -268,14 +206,3 @@ def _bias(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | None:
     along = [-1 if i == axis else 1 for i in range(q.ndim)]
     s, z = (p.reshape(along) if p.size > 1 else p.reshape(()) for p in (s, z))
     return np.asarray((q.astype("float64") - z) * s)
-
-
-INDEXING: dict[str, Callable[[relax.Call, list[np.ndarray]], np.ndarray | Declined]] = {
-    "cumsum": _cumulated,
-    "gather_elements": _gather_elements,
-    "gather_nd": _gather_nd,
-    "scatter_nd": _scatter_nd,
-    "strided_slice": _slice,
-    "take": _take,
-    "tile": _tile,
-}

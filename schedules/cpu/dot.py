@@ -87,12 +87,15 @@ class Dot:
         return None
 
 
-def accumulators(target: Target) -> int:
-    """Return how many accumulators of 16 lanes stay in registers, beside weights and x."""
+def accumulators(target: Target, *, lean: bool = False) -> int:
+    """Return how many accumulators of 16 lanes stay in registers, beside weights and x.
+
+    ``lean`` says that a step needs one register for x and none for products.
+    """
     if has_feature("avx512f", target):
         return 16  # of 32; LLVM spills at 28
     if has_feature("avx2", target):
-        return 4  # two of 16 registers each; LLVM spills at 6 of float32
+        return 5 if lean else 4  # two of 16 registers each
     return 4 if has_feature("neon", target) else 3  # four of 32 or of 16
 
 

@@ -14,6 +14,7 @@ from schedules.cpu.contractions import conv2d, conv2d_stem, dense
 from schedules.cpu.dot import Dot
 from schedules.cpu.tiles import register_tiles
 from schedules.cpu.tiles.prefetch import prefetched
+from schedules.cpu.tiles.tile_rule import OutputRow
 from schedules.template import ScheduleTemplate
 
 
@@ -37,13 +38,16 @@ def _template(
 ) -> ScheduleTemplate:
     """Return what ``operator`` (its module) computes with ``dot``, in the one loop body."""
 
+    def _row(spec: Any, *, packed: bool = False) -> OutputRow:
+        row: OutputRow = operator.row_of(spec)
+        return dataclasses.replace(row, packed=packed, floats=dot.float32)
+
     def _default(sch: Schedule, spec: Any, target: Target) -> None:
         packed = dot.packs and spec.kind == "conv2d" and spec.y == "uint8" and not spec.rounding
-        row = dataclasses.replace(operator.row_of(spec), packed=packed)
-        register_tiles.default(sch, target, row, *stage)
+        register_tiles.default(sch, target, _row(spec, packed=packed), *stage)
 
     def _space(sch: Schedule, spec: Any, target: Target) -> None:
-        register_tiles.space(sch, target, operator.row_of(spec), *stage)
+        register_tiles.space(sch, target, _row(spec), *stage)
 
     return ScheduleTemplate(
         name=name,

@@ -19,7 +19,6 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.target import Target
 
-from schedules.cpu.dot import accumulators
 from schedules.cpu.tiles.contraction import DOT, STORE
 from schedules.cpu.tiles.prefetch import fetch_ahead
 from schedules.cpu.tiles.tile_rule import (
@@ -45,7 +44,7 @@ def default(sch: Schedule, target: Target, row: OutputRow, stage: str | None = N
 
 def space(sch: Schedule, target: Target, row: OutputRow, stage: str | None = None) -> None:
     """Apply the same loops with tiles MetaSchedule samples."""
-    shape, limit = shape_of(sch), accumulators(target)
+    shape, limit = shape_of(sch), row.accumulators(target)
     _, h, w, o = (sch.get_loops(sch.get_sblock(STORE))[i] for i in (0, 2, 3, 1))
     _, blocks = sch.sample_perfect_tile(o, n=2, max_innermost_factor=min(limit, MOST_BLOCKS))
     _, rows = sch.sample_perfect_tile(h, n=2, max_innermost_factor=64)

@@ -56,6 +56,8 @@ class OutputRow:
         Columns are rounded by fours, see ``schedules.x86.packed_stores``.
     parted
         Tiles whose windows lie inside the image are a loop of their own.
+    floats
+        It is of float32, whose products have no register of their own.
     """
 
     edges: bool = False
@@ -65,6 +67,11 @@ class OutputRow:
     ragged: bool = False
     packed: bool = False
     parted: bool = False
+    floats: bool = False
+
+    def accumulators(self, target: Target) -> int:
+        """Return how many accumulators stay in registers."""
+        return accumulators(target, lean=self.floats and not self.edges)
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ def default_tiles(shape: Shape, target: Target, row: OutputRow) -> ContractionTi
             cycles *= SKIPPING
         return cycles * _rounds(tasks, cores) * cores / tasks, tile
 
-    blocks, columns = min(_candidates(shape, accumulators(target), row), key=_cost)
+    blocks, columns = min(_candidates(shape, row.accumulators(target), row), key=_cost)
     reuse = STAGED_ROWS * shape.columns if row.staged else core.reuse
     return ContractionTiles(blocks, columns, _rows(shape, blocks, cores, reuse))
 

@@ -87,7 +87,13 @@ def profile(
     rates = _rates(entries, count)
     undisturbed_ms = float(np.median(module.time(inputs, repeats, warmup=warmup)))
     recording = record_runs(
-        module.machine, symbols, arguments, threads=count, runs=repeats, main=module.main
+        module.machine,
+        symbols,
+        arguments,
+        threads=count,
+        runs=repeats,
+        main=module.main,
+        noted=module.noted,
     )
     return profile_of(
         recording,

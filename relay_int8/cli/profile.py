@@ -14,7 +14,7 @@ PARTS = ("products", "waiting", "memory", "other")
 
 
 def print_profile(profile: Profile, title: str, top: int) -> None:
-    """Print what the slowest ``top`` kernels, the virtual machine and the threads take."""
+    """Print what the slowest ``top`` kernels, what is between them and the threads take."""
     from relay_int8.cli.terminal import show, table, terminal
 
     console = terminal()
@@ -26,7 +26,7 @@ def print_profile(profile: Profile, title: str, top: int) -> None:
         rows.add_row(kernel.tensor, kernel.kernel, *_numbers([kernel]))
     if slowest[top:]:
         rows.add_row(f"{len(slowest) - top} other kernels", "", *_numbers(slowest[top:]))
-    rows.add_row("between kernels", "virtual machine", f"{profile.between_ms:.3f}")
+    rows.add_row("between kernels", "", f"{profile.between_ms:.3f}")
     sums = _numbers(profile.kernels)
     rows.add_row("sum", "", f"{profile.total_ms:.3f}", *sums[1:])
     show(console, f"{title}, {threads}, batch {profile.batch}, milliseconds of a run", rows)

@@ -3,7 +3,8 @@
 A callback of Python takes microseconds and the interpreter's lock, so that threads would wait for
 each other to note a time. Here the clock is read by machine code:
 
-- ``stamp`` is the instrument of TVM's virtual machine, which calls it before and after each call;
+- ``stamp`` stands before and after each call in the list of a run's calls; where each run may make
+  others, it is the instrument of TVM's virtual machine, which takes microseconds to call it;
 - ``launch`` stands in for TVMBackendParallelLaunch, which an exported library calls through the
   variable ``__TVMBackendParallelLaunch``, and ``work`` for the task that each thread is given.
 
@@ -16,8 +17,9 @@ import ctypes
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ import tvm_ffi
 from tvm import tirx
 
 from relay_int8.runtime.instrument import instrumented
+from relay_int8.runtime.noted_calls import NotedCalls
 from schedules.targets import native_target
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
@@ -193,8 +196,9 @@ def record_runs(
     threads: int,
     runs: int,
     main: Callable[..., Any] | None = None,
+    noted: Callable[[list[Any], Any], NotedCalls | None] | None = None,
 ) -> Recording:
-    """Return the times of ``runs`` runs of a virtual machine's ``main``.
+    """Return the times of ``runs`` runs of a network.
 
     Parameters
     ----------
@@ -208,27 +212,43 @@ def record_runs(
         How many the runtime's pool has.
     main
         What is run instead of the machine's ``main``, which it calls.
+    noted
+        Arguments and what stands around each call -> the calls of a run, as a module makes them
+        again; None if only the machine can.
     """
-    main = main or machine["main"]
-    names = _call_names(machine, arguments)
     code = _code()
+    calls = noted(list(arguments), code["stamp"]) if noted else None
+    run, names = _runner(machine, arguments, main, calls)
+    watched = nullcontext() if calls else instrumented(machine, code["stamp"])
     row = 2 + 2 * threads
     regions: Times = np.zeros((MOST_REGIONS, row), np.int64)
     events: Times = np.zeros(1, np.int64)
     with _launching_through(library, code, events, regions):
-        main(*arguments)
+        run()
     of_one = int(np.count_nonzero(regions[:, 0]))
 
     regions = np.zeros((runs * of_one + 1, row), np.int64)  # one more, so that it is never empty
     events = np.zeros((runs, len(names), 2), np.int64)
     ends: Times = np.zeros((runs, 2), np.int64)
-    with _launching_through(library, code, events, regions), instrumented(machine, code["stamp"]):
-        for run in range(runs):
-            ends[run, 0] = time.perf_counter_ns()
-            main(*arguments)
-            ends[run, 1] = time.perf_counter_ns()
+    with _launching_through(library, code, events, regions), watched:
+        for number in range(runs):
+            ends[number, 0] = time.perf_counter_ns()
+            run()
+            ends[number, 1] = time.perf_counter_ns()
     noted = regions[: int(np.count_nonzero(regions[:, 0]))]
     return Recording(names=names, runs=ends, calls=events, regions=noted)
+
+
+def _runner(
+    machine: tvm_ffi.Module,
+    arguments: Sequence[Any],
+    main: Callable[..., Any] | None,
+    calls: NotedCalls | None,
+) -> tuple[Callable[[], Any], tuple[str, ...]]:
+    """Return what runs the network once, and the names of what it calls."""
+    if calls is not None:
+        return partial(calls.run, arguments), calls.names
+    return partial(main or machine["main"], *arguments), _call_names(machine, arguments)
 
 
 def _call_names(machine: tvm_ffi.Module, arguments: Sequence[Any]) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ class Profile:
     workers
         One for each thread; the first is the one that calls.
     between_ms
-        Of the virtual machine between kernels: whole run less kernels.
+        Between kernels: whole run less kernels.
     undisturbed_ms
         Median of runs in which nothing was noted, for comparison.
     rates

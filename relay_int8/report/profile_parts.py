@@ -10,8 +10,9 @@ The parts of a kernel that takes t seconds on n threads, each at most what those
   can go on at the same time, so that only the longer one is seen (the roofline model);
 - **other**: the rest. Loops, epilogues, ragged tiles, what is no product at all.
 
-What is left of the run is the virtual machine's, between kernels. All are means over the same
-runs, so that they add up; those runs are the half around the median.
+What is left of the run is between kernels: the list of a run's calls, or TVM's virtual machine
+where each run may make others. All are means over the same runs, so that they add up; those runs
+are the half around the median.
 """
 
 from __future__ import annotations

@@ -76,9 +76,10 @@ class HostExecution:
         self.machine, self.main = machine, in_team(library, machine["main"])
         self._library, self._device, self._memory = library, device, HostMemory(device)
         self._noted: NotedCalls | None = None
-        self._is_to_be_noted = is_fixed and library.implements_function(
+        self._can_be_noted = is_fixed and library.implements_function(
             MAKE_CALLS, query_imports=True
         )
+        self._is_to_be_noted = self._can_be_noted
 
     def arguments(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Return inputs, in the order of ``main``, as it takes them."""
@@ -88,10 +89,16 @@ class HostExecution:
         """Run; return the outputs, which the next call may overwrite."""
         if self._is_to_be_noted:
             self._is_to_be_noted = False
-            self._noted = noted_calls(self._library, self.machine, self._device, arguments)
+            self._noted = self.noted(arguments)
         if self._noted is None:
             return self.enqueue(arguments)
         return self._noted.run(arguments)
+
+    def noted(self, arguments: list[Any], around: Any = None) -> NotedCalls | None:
+        """Run and return the calls, to be made again; None if another run may make others."""
+        if not self._can_be_noted:
+            return None
+        return noted_calls(self._library, self.machine, self._device, arguments, around)
 
     def enqueue(self, arguments: list[Any]) -> list[Any]:
         """Run; return the outputs, in memory of their own."""

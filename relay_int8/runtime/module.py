@@ -23,6 +23,7 @@ from relay_int8.machine.host import lacking
 from relay_int8.runtime.device_memory import exhaustion, exhaustion_explained
 from relay_int8.runtime.execution import GpuExecution, HostExecution, on_stream, started
 from relay_int8.runtime.inputs import Inputs, checked_inputs
+from relay_int8.runtime.noted_calls import NotedCalls
 from relay_int8.runtime.profiling import kernel_times
 from relay_int8.runtime.tvm_runtime import (
     RuntimeDevice,
@@ -106,6 +107,11 @@ class Module:
         """What runs the network on its arguments."""
         main: Callable[..., Any] = self._execution.main
         return main
+
+    def noted(self, arguments: list[Any], around: Any = None) -> NotedCalls | None:
+        """Return the calls of a run on a CPU, see ``noted_calls``; None if others may differ."""
+        assert isinstance(self._execution, HostExecution)
+        return self._execution.noted(arguments, around)
 
     @property
     def threads(self) -> int:

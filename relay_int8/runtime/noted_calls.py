@@ -75,6 +75,8 @@ class NotedCalls:
         Tensors among these which hold the outputs.
     make
         Makes the calls of a list.
+    names
+        Of the functions, in order, without those that ``noted_calls`` put around them.
     """
 
     def __init__(
@@ -83,8 +85,9 @@ class NotedCalls:
         inputs: Sequence[Any],
         outputs: list[Any],
         make: Callable[..., Any],
+        names: Sequence[str] = (),
     ) -> None:
-        self._outputs = outputs
+        self.names, self._outputs = tuple(names), outputs
         # Whatever reads an input reads it through a view of its own, whose address is changed.
         self._views: list[list[_View]] = [[] for _ in inputs]
         places = {tensor.data_ptr(): place for place, tensor in enumerate(inputs)}
@@ -119,7 +122,11 @@ class NotedCalls:
 
 
 def noted_calls(
-    library: tvm_ffi.Module, machine: tvm_ffi.Module, device: RuntimeDevice, inputs: Sequence[Any]
+    library: tvm_ffi.Module,
+    machine: tvm_ffi.Module,
+    device: RuntimeDevice,
+    inputs: Sequence[Any],
+    around: Any = None,
 ) -> NotedCalls | None:
     """Run a network on inputs and note its calls; None if another run may make others.
 
@@ -133,9 +140,13 @@ def noted_calls(
         The CPU.
     inputs
         Of ``main``. It runs on copies, so that no two are in the same memory.
+    around
+        A function of TVM's that is called, without arguments, before and after each of the calls
+        when they are made again.
     """
     copies = [device.put(device.get(tensor)) for tensor in inputs]
     calls: list[Call] = []
+    names: list[str] = []
     others: list[str] = []
 
     def _note(function: Any, name: str, before: bool, _result: Any, *values: Any) -> None:
@@ -145,6 +156,7 @@ def noted_calls(
         if len(tensors) < len(values) or not library.implements_function(name, query_imports=True):
             others.append(name)
         calls.append((function, tensors))
+        names.append(name)
 
     with instrumented(machine, _note):
         result = machine["main"](*copies)
@@ -154,4 +166,6 @@ def noted_calls(
     if others or returned or not calls or len(given) < len(copies):
         return None
     make = in_team(library, library.get_function(MAKE_CALLS, query_imports=True))
-    return NotedCalls(calls, copies, outputs, make)
+    if around is not None:
+        calls = [each for call in calls for each in ((around, []), call, (around, []))]
+    return NotedCalls(calls, copies, outputs, make, names)

@@ -29,10 +29,14 @@ def launcher(library):
     return ctypes.c_void_p.in_dll(library, LAUNCHER).value
 
 
-def test_calls_follow_each_other_and_regions_lie_within_them(network):
+@pytest.mark.parametrize("listed", [False, True], ids=["machine", "list"])
+def test_calls_follow_each_other_and_regions_lie_within_them(network, listed):
     module, library, inputs = network
     expected, before = module.run(inputs)["matmul_6"], launcher(library)
-    found = record_runs(module.machine, library, module.arguments(inputs), threads=1, runs=RUNS)
+    arguments, noted = module.arguments(inputs), module.noted if listed else None
+    found = record_runs(module.machine, library, arguments, threads=1, runs=RUNS, noted=noted)
+    assert any(name.startswith("vm.builtin.") for name in found.names) != listed
+    assert (found.calls > 0).all()
     assert launcher(library) == before is not None
     assert found.runs.shape == (RUNS, 2)
     assert found.calls.shape == (RUNS, len(found.names), 2)

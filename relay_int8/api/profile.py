@@ -93,7 +93,7 @@ def profile(
         threads=count,
         runs=repeats,
         main=module.main,
-        noted=module.noted,
+        listed=module.noted,
     )
     return profile_of(
         recording,

@@ -196,7 +196,7 @@ def record_runs(
     threads: int,
     runs: int,
     main: Callable[..., Any] | None = None,
-    noted: Callable[[list[Any], Any], NotedCalls | None] | None = None,
+    listed: Callable[[list[Any], Any], NotedCalls | None] | None = None,
 ) -> Recording:
     """Return the times of ``runs`` runs of a network.
 
@@ -212,12 +212,12 @@ def record_runs(
         How many the runtime's pool has.
     main
         What is run instead of the machine's ``main``, which it calls.
-    noted
+    listed
         Arguments and what stands around each call -> the calls of a run, as a module makes them
         again; None if only the machine can.
     """
     code = _code()
-    calls = noted(list(arguments), code["stamp"]) if noted else None
+    calls = listed(list(arguments), code["stamp"]) if listed else None
     run, names = _runner(machine, arguments, main, calls)
     watched = nullcontext() if calls else instrumented(machine, code["stamp"])
     row = 2 + 2 * threads

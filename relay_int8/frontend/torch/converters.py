@@ -106,11 +106,5 @@ CHECKS = (
     "aten._assert_scalar",
     "aten.sym_constrain_range_for_size",
     "aten.sym_constrain_range",
-    "_operator.eq",
-    "_operator.ge",
-    "_operator.le",
-    "_operator.lt",
-    "_operator.gt",
-    "_operator.ne",
 )
 """What the exporter states about extents; the import finds them itself."""

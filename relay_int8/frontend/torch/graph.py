@@ -34,7 +34,7 @@ from relay_int8.frontend.torch.step import ComplexTensor, TorchStep
 from relay_int8.graph.dataflow import constant, shape
 from relay_int8.notices import notice
 
-Value = relax.Expr | ComplexTensor | int
+Value = relax.Expr | ComplexTensor | int | float
 INPUT_TYPES = ("float32", "uint8", "int8", "int32", "int64")
 
 
@@ -132,7 +132,7 @@ class TorchImporter:
 
     def _bound(self, name: str, value: Value) -> Value:
         """Bind a call to a variable; one of constants that are no weights becomes a constant."""
-        if isinstance(value, int):
+        if isinstance(value, int | float):
             return value
         if isinstance(value, ComplexTensor):
             real = self._bound(f"{name}/real", value.real)
@@ -226,7 +226,7 @@ class TorchImporter:
     def _check_sizes(self, name: str, value: Value) -> None:
         """Refuse a result of another shape than torch found; another batch may change axis 0."""
         expected = self._program.sizes.get(name)
-        if expected is None or isinstance(value, int):
+        if expected is None or isinstance(value, int | float):
             return
         result_shape = shape(value.real if isinstance(value, ComplexTensor) else value)
         start = 0 if self._batch is None else 1
@@ -254,7 +254,7 @@ class TorchImporter:
     def _output(self, name: str) -> relax.Var:
         self._read_anew([name], "the program")
         value = self._value("the program's output", name)
-        if isinstance(value, int):
+        if isinstance(value, int | float):
             raise FrontendError(f"output {name} is no tensor")
         if isinstance(value, ComplexTensor):
             raise FrontendError(

@@ -290,7 +290,9 @@ def _node(entry: dict[str, Any]) -> ProgramNode:
     target = _text(entry["target"])
     call = target.removeprefix("torch.ops.").split(".")
     operator = ".".join(call[:2])
-    changes = operator.endswith("_") and not operator.endswith("__")
+    # Python's or_ and and_ change nothing: their underscore keeps them from being keywords.
+    named_so = operator.startswith("_operator.") or operator.endswith("__")
+    changes = operator.endswith("_") and not named_so
     outputs = tuple(name for output in entry["outputs"] for name in _names(_argument(output)))
     path, leaf = _module(entry.get("metadata", {}).get("nn_module_stack", ""))
     return ProgramNode(

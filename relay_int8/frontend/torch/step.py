@@ -147,7 +147,7 @@ def axis_of(axis: int, rank: int) -> int:
     return axis % max(rank, 1)
 
 
-Result = relax.Expr | ComplexTensor | Sequence[relax.Expr | ComplexTensor] | int
+Result = relax.Expr | ComplexTensor | Sequence[relax.Expr | ComplexTensor] | int | float
 Converter = Callable[[TorchStep], Result]
 """Returns an operator's result, or the first ones of several as a list; raises ValueError where a
 node does not fit the operator, NotImplementedError where we lack something, each with what was

@@ -60,6 +60,7 @@ from relay_int8.compiler.passes.normalize.move_affine import MoveAffine
 from relay_int8.compiler.passes.normalize.move_bias import MoveBias
 from relay_int8.compiler.passes.normalize.pad_concats import PadConcats
 from relay_int8.compiler.passes.normalize.quantize_constants import QuantizeConstants
+from relay_int8.compiler.passes.normalize.read_parts import ReadParts
 from relay_int8.compiler.passes.normalize.remove_identity import RemoveIdentity
 from relay_int8.compiler.passes.normalize.replace_split import ReplaceSplit
 from relay_int8.compiler.passes.normalize.separate_rows import SeparateRows
@@ -79,6 +80,7 @@ def normalize_passes() -> list[Pass]:
     return [
         CanonicalizeGuard(),
         ReplaceSplit(),
+        ReadParts(),
         FoldConstants(),
         QuantizeConstants(),
         FoldSamples(),

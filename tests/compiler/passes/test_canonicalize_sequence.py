@@ -90,7 +90,7 @@ def test_nothing_is_reshaped_between_convolutions(between: list, expected: list[
     op, *others = (step,) if isinstance(step, str) else step
     inputs = ["c", *("c" if name == "self" else name for name in others)]
     nodes = {
-        "Concat": [node(op, inputs, ["j"], axis=-2), *_first_channels("j", constants)],
+        "Concat": [node(op, inputs, ["j"], axis=-2), *_middle_channels("j", constants)],
         "Split": [node(op, ["c"], ["a", "b"], axis=1), *_halves_joined()],
         "ReduceMean": [node(op, ["c"], ["m"], axes=[-1]), node("Mul", ["c", "m"], ["d"])],
         "ReduceMax": [node("ReduceMax", ["c"], ["m"], axes=[1]), node("Mul", ["m", "c"], ["d"])],
@@ -104,9 +104,9 @@ def test_nothing_is_reshaped_between_convolutions(between: list, expected: list[
     assert found.count("nn.conv2d") == 2
 
 
-def _first_channels(x: str, constants: dict[str, np.ndarray]) -> list[onnx.NodeProto]:
-    constants |= {name: np.array([k], I64) for name, k in (("zero", 0), ("six", 6), ("c1", 1))}
-    return [node("Slice", [x, "zero", "six", "c1"], ["d"])]
+def _middle_channels(x: str, constants: dict[str, np.ndarray]) -> list[onnx.NodeProto]:
+    constants |= {name: np.array([k], I64) for name, k in (("two", 2), ("eight", 8), ("c1", 1))}
+    return [node("Slice", [x, "two", "eight", "c1"], ["d"])]
 
 
 def _halves_joined() -> list[onnx.NodeProto]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import platform
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tvm
 from tvm import IRModule, relax
@@ -28,6 +29,7 @@ from relay_int8.graph.declined import Declined, collecting_declined
 from relay_int8.graph.readings import keeping_readings
 from relay_int8.machine.host import lacking
 from relay_int8.runtime.tvm_runtime import use_all_cores
+from schedules.cores import usable_cores
 from schedules.cuda.toolchain.compiler import device_code
 from schedules.targets import machine, needed_flags
 from schedules.template import ScheduleError
@@ -74,11 +76,25 @@ class Built:
 def export_library(executable: tvm.runtime.Executable, target: Target, path: Path | str) -> None:
     """Write what was compiled for ``target`` as a shared library; ArtifactError as Built.export."""
     compiler = cross_linker(target)
-    options: dict[str, Any] = {"fcompile": cc.cross_compiler(compiler)} if compiler else {}
+    link = cc.cross_compiler(compiler) if compiler else cc.create_shared
     try:
-        executable.export_library(str(path), options=["-Wl,-S"], **options)
+        with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
+            link(str(path), _object_files(executable.mod, Path(folder)), options=["-Wl,-S"])
     except RuntimeError as error:
         raise ArtifactError(f"{path}: the library cannot be linked: {error}") from error
+
+
+def _object_files(library: tvm.runtime.Module, folder: Path) -> list[str]:
+    """Write the files that TVM's ``export_library`` links; all cores make machine code."""
+    modules = library._collect_dso_modules()
+    files = [str(folder / f"lib{number}.o") for number in range(len(modules))]
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        list(pool.map(lambda module, file: module.write_to_file(file), modules, files))
+    target = modules[-1].get_function("_get_target_string")()
+    # What is no machine code of the host's: the virtual machine's, and the code of GPUs.
+    others = tvm.runtime._ffi_api.ModulePackImportsToLLVM(library, False, target, "")
+    others.write_to_file(str(folder / "devc.o"))
+    return [*files, str(folder / "devc.o")]
 
 
 def _require_compiler() -> None:

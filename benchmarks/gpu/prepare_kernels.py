@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm.target import Target
 
 from benchmarks.gpu.kernel_cases import KernelCase, save_index
-from relay_int8.compiler.build import export_library
+from relay_int8.compiler.link import export_library
 from schedules.cuda.device.gpus import capability
 from schedules.cuda.toolchain.compiler import fat_binaries
 from tests.cuda.ptx.families import FAMILIES, Family

@@ -15,8 +15,8 @@ from relay_int8.argument_types import checked
 from relay_int8.calibration.methods import find_method
 from relay_int8.calibration.observe import Progress
 from relay_int8.calibration.table import CalibrationTable
-from relay_int8.compiler.build import cross_linker
 from relay_int8.compiler.kernel_library import sharing_kernels
+from relay_int8.compiler.link import cross_linker
 from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.errors import ConfigError, Int8Error
 from relay_int8.files import require_outputs, require_space

@@ -85,7 +85,7 @@ class NotedCalls:
         inputs: Sequence[Any],
         outputs: list[Any],
         make: Callable[..., Any],
-        names: Sequence[str] = (),
+        names: Sequence[str],
     ) -> None:
         self.names, self._outputs = tuple(names), outputs
         # Whatever reads an input reads it through a view of its own, whose address is changed.

@@ -10,7 +10,7 @@ from typing import Any
 
 from tvm.target import Target
 
-from relay_int8.compiler.build import cross_linker
+from relay_int8.compiler.link import cross_linker
 from relay_int8.errors import DeployError
 from relay_int8.remote.address import Endpoint
 from relay_int8.remote.device import Device

@@ -18,8 +18,8 @@ import tvm
 from tvm import rpc
 from tvm.target import Target
 
-from relay_int8.compiler.build import export_library
 from relay_int8.compiler.gpu_code import gpu_needs
+from relay_int8.compiler.link import export_library
 from relay_int8.errors import DeployError
 from relay_int8.remote.address import Endpoint
 from relay_int8.remote.client import describe

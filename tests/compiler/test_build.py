@@ -8,7 +8,8 @@ import pytest
 from tvm.target import Target
 
 from relay_int8 import compile_model
-from relay_int8.compiler.build import compile_module, cross_linker
+from relay_int8.compiler.build import compile_module
+from relay_int8.compiler.link import cross_linker
 from relay_int8.errors import ArtifactError, UnsupportedOpError
 from schedules.targets import TARGETS
 from tests.quantized_networks import QuantizedNetwork, assert_equals_oracle

@@ -71,10 +71,9 @@ def kernel(spec: Concat, layouts: Layouts) -> tirx.PrimFunc:
 
 def default(sch: Schedule, spec: Concat, target: Target) -> None:
     """Give copies of many elements to threads; see the module for the loops."""
-    blocks = template_blocks(sch)
-    if sch.get(blocks[0]).name_hint != COPY:
+    if not _copies(sch):
         return _IN_REGISTERS.default(sch, spec, target)
-    nests = [sch.get_loops(block) for block in blocks]
+    nests = [sch.get_loops(block) for block in template_blocks(sch)]
     if sum(elementwise.extents(sch, list(loops)) for loops in nests) >= elementwise.SERIAL_ELEMENTS:
         row = nests[0][0]
         one_row = isinstance(rows := sch.get(row).extent, tirx.IntImm) and int(rows) == 1
@@ -85,8 +84,13 @@ def default(sch: Schedule, spec: Concat, target: Target) -> None:
 
 def space(sch: Schedule, spec: Concat, target: Target) -> None:
     """Apply the same loops to copies, which leave nothing to choose."""
-    copies = sch.get(template_blocks(sch)[0]).name_hint == COPY
-    (default if copies else _IN_REGISTERS.space)(sch, spec, target)
+    (default if _copies(sch) else _IN_REGISTERS.space)(sch, spec, target)
+
+
+def _copies(sch: Schedule) -> bool:
+    """Whether a kernel copies its inputs one by one."""
+    first, *_ = template_blocks(sch)
+    return bool(sch.get(first).name_hint == COPY)
 
 
 def _writer(spec: Concat, layouts: Layouts) -> Writer | None:

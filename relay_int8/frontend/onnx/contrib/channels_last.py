@@ -10,7 +10,8 @@ from typing import Any
 from tvm import relax
 
 from relay_int8.frontend.onnx.contrib.fused import padded
-from relay_int8.frontend.onnx.operators.converters import CONVERTERS, Converter
+from relay_int8.frontend.onnx.operators.converter import Converter
+from relay_int8.frontend.onnx.operators.converters import CONVERTERS
 from relay_int8.graph.dataflow import constant, operator, shape
 
 Attributes = dict[str, Any]

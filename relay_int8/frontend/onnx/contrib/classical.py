@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.onnx.operators.converters import Converter
+from relay_int8.frontend.onnx.operators.converter import Converter
 from relay_int8.frontend.onnx.operators.indices import gather
 from relay_int8.graph.dataflow import dtype, shape
 

@@ -13,7 +13,8 @@ import numpy as np
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from relay_int8.frontend.onnx.operators.converters import CONVERTERS, Converter
+from relay_int8.frontend.onnx.operators.converter import Converter
+from relay_int8.frontend.onnx.operators.converters import CONVERTERS
 from relay_int8.frontend.onnx.operators.normalization import EPSILON, rms_norm
 from relay_int8.graph.dataflow import constant, dtype, shape
 

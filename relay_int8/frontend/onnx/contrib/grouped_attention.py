@@ -25,7 +25,7 @@ from relay_int8.frontend.onnx.contrib.fused_attention import (
     split_heads,
 )
 from relay_int8.frontend.onnx.contrib.rotary import turned_heads
-from relay_int8.frontend.onnx.operators.converters import Converter
+from relay_int8.frontend.onnx.operators.converter import Converter
 from relay_int8.graph.dataflow import constant, shape
 
 Attributes = dict[str, Any]

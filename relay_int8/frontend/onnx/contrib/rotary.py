@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.onnx.operators.converters import Converter
+from relay_int8.frontend.onnx.operators.converter import Converter
 from relay_int8.graph.dataflow import dtype, shape
 
 Attributes = dict[str, Any]

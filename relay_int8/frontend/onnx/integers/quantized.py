@@ -26,7 +26,8 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.onnx.contrib.channels_last import channels_last
 from relay_int8.frontend.onnx.integers.weight_only import repeated
-from relay_int8.frontend.onnx.operators.converters import CONVERTERS, Converter
+from relay_int8.frontend.onnx.operators.converter import Converter
+from relay_int8.frontend.onnx.operators.converters import CONVERTERS
 from relay_int8.frontend.onnx.operators.operands import known_array
 from relay_int8.graph.dataflow import constant, dtype, operator, shape
 

@@ -17,7 +17,7 @@ from tvm import relax
 from relay_int8.frontend.onnx.contrib.fused import embedding_norm, padded
 from relay_int8.frontend.onnx.contrib.fused_attention import attention
 from relay_int8.frontend.onnx.integers.quantized import Pairs
-from relay_int8.frontend.onnx.operators.converters import Converter
+from relay_int8.frontend.onnx.operators.converter import Converter
 from relay_int8.frontend.onnx.operators.operands import known_array
 from relay_int8.graph.dataflow import dtype
 

@@ -16,7 +16,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.onnx.contrib.fused import padded
-from relay_int8.frontend.onnx.operators.converters import Converter
+from relay_int8.frontend.onnx.operators.converter import Converter
 from relay_int8.frontend.onnx.operators.operands import Array, known_array
 
 Attributes = dict[str, Any]

@@ -6,7 +6,6 @@ network runs, and computed ones are clamped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from tvm import relax, tirx
 
 from relay_int8.frontend.masked_writes import rows_written_where, written_where
 from relay_int8.frontend.neighbours import sliced_neighbours
+from relay_int8.frontend.onnx.operators.converter import Converter
 from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
 from relay_int8.frontend.overwriting import box_overwritten
 from relay_int8.frontend.scatter import scatter_elements as elements_scattered
@@ -205,9 +205,7 @@ def masked_fill(
     return relax.op.where(mask, number, x)
 
 
-INDEX_CONVERTERS: dict[
-    str, Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
-] = {
+INDEX_CONVERTERS: dict[str, Converter] = {
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,14 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.frontend.max_indices import Windows, max_indices
 from relay_int8.frontend.onnx.operators.auto_pad import window_padding
+from relay_int8.frontend.onnx.operators.converter import Converter
 from relay_int8.graph.dataflow import shape
 
 COLUMNS_FIRST = 1
 """The ``storage_order`` of a MaxPool that counts its indices column by column."""
 
 
-def pool(kind: str) -> Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]:
+def pool(kind: str) -> Converter:
     """Return the converter of maxima ("max") or averages ("avg") over one to three axes."""
 
     def _convert(bb: relax.BlockBuilder, inputs: list[Any], given: dict[str, Any]) -> relax.Expr:
@@ -79,3 +79,8 @@ def _in_tensor(bb: relax.BlockBuilder, x: relax.Expr, in_image: relax.Expr) -> r
     before = np.arange(n * c).reshape(n, c, *(1 for _ in sizes)) * math.prod(sizes)
     in_image = bb.emit(in_image)
     return relax.op.add(in_image, relax.const(before, "int64"))
+
+
+def global_max_pool(_: relax.BlockBuilder, inputs: list[Any], __: dict[str, Any]) -> relax.Expr:
+    """Take the maximum of each channel."""
+    return relax.op.max(inputs[0], list(range(2, len(shape(inputs[0])))), keepdims=True)

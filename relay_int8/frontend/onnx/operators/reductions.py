@@ -8,9 +8,10 @@ from typing import Any
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from relay_int8.frontend.onnx.operators.converter import Converter
+from relay_int8.frontend.onnx.operators.operands import known_array
 from relay_int8.graph.dataflow import dtype, shape
 
-Converter = Callable[[relax.BlockBuilder, list[Any], dict[str, Any]], relax.Expr]
 AXES_ARE_OPERANDS = 18
 """Opset from which the axes of these reductions are an operand."""
 OF_ELEMENTS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
@@ -61,3 +62,13 @@ def _reduces_nothing(axes: list[Any], attributes: dict[str, Any]) -> bool:
     written = axes[0] if axes and axes[0] is not None else None
     named = attributes.get("axes") or (written is not None and shape(written) != (0,))
     return bool(attributes.get("noop_with_empty_axes", 0)) and not named
+
+
+def cum_sum(bb: relax.BlockBuilder, inputs: list[Any], attributes: dict[str, Any]) -> relax.Expr:
+    """Sum along an axis, from its end where ``reverse`` says so."""
+    x, axis_array = inputs[0], known_array(inputs[1], "its axis is")
+    axis = int(axis_array.reshape(()))
+    turned = bool(attributes.get("reverse", 0))
+    x = bb.emit(relax.op.flip(x, axis)) if turned else x
+    y = relax.op.cumsum(x, axis, exclusive=bool(attributes.get("exclusive", 0)))
+    return relax.op.flip(bb.emit(y), axis) if turned else y

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from relay_int8.api.profile import profile
     from relay_int8.api.quantize import Quantized, quantize
     from relay_int8.api.render import plot_layers, plot_tensor, render_report
+    from relay_int8.api.rest import export_rest
     from relay_int8.api.sensitivity import LayerAnalysis, analyze_layers
     from relay_int8.api.tables import (
         OperatorModes,
@@ -124,6 +125,7 @@ __all__ = [
     "deploy",
     "evaluate",
     "export_model",
+    "export_rest",
     "find_kernels",
     "float_network",
     "import_mxnet",
@@ -205,6 +207,7 @@ _HOMES = {
     "deploy": "remote.deploy",
     "evaluate": "report.accuracy",
     "export_model": "api.export",
+    "export_rest": "api.rest",
     "find_kernels": "api.tune",
     "float_network": "api.float_network",
     "import_mxnet": "frontend.mxnet",

@@ -37,6 +37,7 @@ IN_ORDER = (
     "relay_int8.api.tune",
     "relay_int8.api.calibrate",
     "relay_int8.api.export",
+    "relay_int8.api.rest",
     "relay_int8.api.compile",
     "relay_int8.frontend.onnx",
     "relay_int8.errors",

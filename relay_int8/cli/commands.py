@@ -10,6 +10,7 @@ from relay_int8.cli.deploy import deploy
 from relay_int8.cli.evaluate import evaluate
 from relay_int8.cli.exits import ErrorGroup
 from relay_int8.cli.export_qdq import export_qdq
+from relay_int8.cli.export_rest import export_rest
 from relay_int8.cli.help_page import MAX_WIDTH, GroupedCommand
 from relay_int8.cli.inspect import inspect
 from relay_int8.cli.plot import plot
@@ -44,6 +45,7 @@ commands = (
     quantize,
     calibrate,
     export_qdq,
+    export_rest,
     evaluate,
     bench,
     inspect,

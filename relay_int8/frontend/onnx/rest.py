@@ -1,0 +1,74 @@
+"""What lies behind the tensors at which a model is cut, as a model of its own.
+
+A detector that is cut in front of its suppression of boxes leaves the rest of its file to another
+runtime. The rest reads what the front gives, and inputs of the model whose shapes it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+from onnx import shape_inference
+
+from relay_int8.errors import ConfigError, FrontendError
+from relay_int8.frontend.onnx.rewrites.node_order import in_order, names_read
+from relay_int8.frontend.onnx.rewrites.unused import drop_unused
+from relay_int8.frontend.options import output_option, require_tensors
+
+
+def rest_of(model: onnx.ModelProto, cut: Sequence[str]) -> onnx.ModelProto:
+    """Return the model that gives the outputs of ``model`` from the tensors named in ``cut``.
+
+    Outputs that are among these are left out, and inputs that nothing reads. Tensors have the types
+    of the file: the network in front gives float32 where these are float16.
+
+    Raises
+    ------
+    ConfigError
+        No node gives such a tensor, or no output lies behind them.
+    FrontendError
+        The type of such a tensor cannot be inferred.
+    """
+    require_tensors(cut, {name for node in model.graph.node for name in node.output if name})
+    rest = onnx.ModelProto()
+    rest.CopyFrom(in_order(model))
+    graph = rest.graph
+    for node in graph.node:
+        for i, name in enumerate(node.output):
+            node.output[i] = "" if name in cut else name  # an input gives it instead
+    _replace(graph.node, [node for node in graph.node if any(node.output)])
+    _replace(graph.output, [value for value in graph.output if value.name not in cut])
+    graph = (rest := drop_unused(rest)).graph
+    read = {name for node in graph.node for name in names_read(node)}
+    if read.isdisjoint(cut):
+        raise ConfigError(f"{output_option(cut)}: no output of the model lies behind them")
+    types = _types(model)
+    given = [_known(name, types) for name in cut if name in read]
+    _replace(graph.input, [*given, *(value for value in graph.input if value.name in read)])
+    return rest
+
+
+def _types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
+    """Return what the file says of its tensors, and what follows from it."""
+    try:
+        graph = shape_inference.infer_shapes(model, data_prop=True).graph
+    except (RuntimeError, ValueError, shape_inference.InferenceError):
+        graph = model.graph  # larger than 2 GiB, or of operators with faults
+    return {value.name: value for value in (*graph.value_info, *graph.output)}
+
+
+def _known(name: str, types: dict[str, onnx.ValueInfoProto]) -> onnx.ValueInfoProto:
+    value = types.get(name)
+    if value is None or not value.type.tensor_type.elem_type:
+        raise FrontendError(
+            f"the type of tensor {name} cannot be inferred: cut behind an operator of the standard"
+        )
+    return value
+
+
+def _replace(field: Any, values: Sequence[Any]) -> None:
+    kept = list(values)
+    del field[:]
+    field.extend(kept)

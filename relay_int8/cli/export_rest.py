@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
-from relay_int8.cli.model import Model
+from relay_int8.cli.model import known_file
 
 
 def export_rest(
-    model: Model,
+    model: Annotated[
+        Path,
+        typer.Argument(dir_okay=False, callback=known_file, help="ONNX file.", metavar="{model}"),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="ONNX file to write.")],
     cut: Annotated[
         list[str], typer.Option(help="Tensor at which the model is cut. May be repeated.")

@@ -10,6 +10,7 @@ from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.frontend.onnx.rest import rest_of
 from relay_int8.frontend.onnx.rewrites.unused import cut_at
+from relay_int8.notices import Notice
 from tests.onnx_models import assert_close, model, run_relax
 
 pytestmark = pytest.mark.fast
@@ -120,6 +121,16 @@ def test_a_node_gives_a_tensor_of_the_cut_and_another_one():
     rest = rest_of(proto, ["a"])
     x, a = rng.normal(size=(1, 4)).astype("float32"), np.full((1, 2), 10, "float32")
     np.testing.assert_array_equal(run(rest, a=a, x=x)["y"], a + x[:, 2:])
+
+
+def test_products_that_a_cut_leaves_in_the_rest():
+    proto = detector()
+    del proto.graph.output[2:]
+    with pytest.warns(Notice, match=r"cut: 1, the last one gives score_maps; .*'boxes', \.\.\.\]"):
+        rest = rest_of(proto, ["boxes"])
+    x, boxes = IMAGE, run(cut_at(proto, ["boxes"]), image=IMAGE)["boxes"]
+    for name, value in run(rest, boxes=boxes, image=x).items():
+        np.testing.assert_array_equal(value, run(proto, image=x)[name])
 
 
 def test_refusals():

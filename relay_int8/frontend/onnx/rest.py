@@ -13,16 +13,19 @@ import onnx
 from onnx import shape_inference
 
 from relay_int8.errors import ConfigError, FrontendError
+from relay_int8.frontend.onnx.cut_points import OF_SHAPES, PRODUCTS
 from relay_int8.frontend.onnx.rewrites.node_order import in_order, names_read
 from relay_int8.frontend.onnx.rewrites.unused import drop_unused
 from relay_int8.frontend.options import output_option, require_tensors
+from relay_int8.notices import notice
 
 
 def rest_of(model: onnx.ModelProto, cut: Sequence[str]) -> onnx.ModelProto:
     """Return the model that gives the outputs of ``model`` from the tensors named in ``cut``.
 
     Outputs that are among these are left out, and inputs that nothing reads. Tensors have the types
-    of the file: the network in front gives float32 where these are float16.
+    of the file: the network in front gives float32 where these are float16. A notice says that
+    products of the network stay in the rest, and from which tensors on.
 
     Raises
     ------
@@ -46,6 +49,12 @@ def rest_of(model: onnx.ModelProto, cut: Sequence[str]) -> onnx.ModelProto:
         raise ConfigError(f"{output_option(cut)}: no output of the model lies behind them")
     types = _types(model)
     given = [_known(name, types) for name in cut if name in read]
+    if products := _products_in_front(graph, set(cut)):
+        notice(
+            f"products of the rest that read no tensor of the cut: {len(products)}, the last one "
+            f"gives {products[-1]}; to leave them to the network in front, name it or what is made "
+            f"of it as well: {output_option(cut, more=True)}"
+        )
     _replace(graph.input, [*given, *(value for value in graph.input if value.name in read)])
     return rest
 
@@ -57,6 +66,21 @@ def _types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
     except (RuntimeError, ValueError, shape_inference.InferenceError):
         graph = model.graph  # larger than 2 GiB, or of operators with faults
     return {value.name: value for value in (*graph.value_info, *graph.output)}
+
+
+def _products_in_front(graph: onnx.GraphProto, cut: set[str]) -> list[str]:
+    """Return what products give that depend on inputs of the model and on no tensor of the cut."""
+    inputs = {value.name for value in graph.input} - {item.name for item in graph.initializer}
+    front, behind = inputs - cut, set(cut)
+    products = []
+    for node in graph.node:
+        reads = set(names_read(node))
+        if not behind.isdisjoint(reads):
+            behind.update(node.output)
+        elif node.op_type not in OF_SHAPES and not front.isdisjoint(reads):
+            front.update(node.output)
+            products += node.output[:1] if node.op_type in PRODUCTS else []
+    return products
 
 
 def _known(name: str, types: dict[str, onnx.ValueInfoProto]) -> onnx.ValueInfoProto:

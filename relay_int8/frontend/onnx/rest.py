@@ -72,7 +72,7 @@ def _products_in_front(graph: onnx.GraphProto, cut: set[str]) -> list[str]:
     """Return what products give that depend on inputs of the model and on no tensor of the cut."""
     inputs = {value.name for value in graph.input} - {item.name for item in graph.initializer}
     front, behind = inputs - cut, set(cut)
-    products = []
+    products: list[str] = []
     for node in graph.node:
         reads = set(names_read(node))
         if not behind.isdisjoint(reads):

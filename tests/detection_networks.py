@@ -1,0 +1,57 @@
+"""Small detectors with the real ends: TensorFlow's SSD on MobileNet as a TFLite file, MXNet's SSD."""
+
+import numpy as np
+
+from tests.frontend.test_tflite_custom import customs
+from tests.frontend.test_tflite_landmarks import as_map
+from tests.tflite_models import TfliteModel
+
+RELU6, SAME = 3, 0
+SIZE = 32
+
+
+def tflite_ssd(classes: int = 4, *, regular: bool = False, count: int = 10) -> TfliteModel:
+    """Return a MobileNet of five layers, with boxes and scores at two of its scales."""
+    net = TfliteModel(3)
+    image = net.input("image", (1, SIZE, SIZE, 3))
+    step = {"strideW": 2, "strideH": 2, "padding": SAME}
+    x = net.conv(image, 16, 3, 3, fusedActivationFunction=RELU6, **step)
+    encodings, scores, anchors = [], [], []
+    for channels in (24, 32):
+        x = net.depthwise(x, int(net_channels(net, x)), 3, fusedActivationFunction=RELU6, **step)
+        x = net.conv(x, channels, 1, int(net_channels(net, x)), fusedActivationFunction=RELU6)
+        rows = SIZE // 4 if channels == 24 else SIZE // 8
+        for kind, depth, tensors in (("box", 4, encodings), ("class", classes + 1, scores)):
+            head = net.conv(x, 3 * depth, 1, channels, padding=SAME)
+            shape = net.constant([1, rows * rows * 3, depth])
+            tensors.append(net.op("RESHAPE", head, shape, name=f"{kind}{rows}"))
+        anchors.append(anchor_boxes(rows, (0.25, 0.4, 0.6)))
+    boxes, logits = (
+        net.op("CONCATENATION", *parts, options="ConcatenationOptions", axis=1)
+        for parts in (encodings, scores)
+    )
+    predictions = net.op("LOGISTIC", logits, name="predictions")
+    options = {
+        "max_detections": count, "max_classes_per_detection": 1, "detections_per_class": 100,
+        "use_regular_nms": regular, "nms_score_threshold": 1e-8, "nms_iou_threshold": 0.6,
+        "num_classes": classes, "y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0,
+    }  # fmt: skip
+    where = net.constant(np.concatenate(anchors).astype("float32"), "float32")
+    found = customs(
+        net, "TFLite_Detection_PostProcess", as_map(options),
+        [(1, count, 4), (1, count), (1, count), (1,)], boxes, predictions, where,
+    )  # fmt: skip
+    return net.finish(*found)
+
+
+def net_channels(net: TfliteModel, x: int) -> int:
+    """Return the channels of a convolution's result: those of its bias."""
+    (operator,) = (each for each in net.graph.operators if x in each.outputs)
+    return net.graph.tensors[operator.inputs[2]].shape[0]
+
+
+def anchor_boxes(rows: int, sizes: tuple[float, ...]) -> np.ndarray:
+    """Return anchors around each pixel: y, x, height, width."""
+    centres = (np.stack(np.meshgrid(*[np.arange(rows)] * 2, indexing="ij"), -1) + 0.5) / rows
+    boxes = [np.concatenate([centres, np.full_like(centres, size)], -1) for size in sizes]
+    return np.stack(boxes, 2).reshape(-1, 4)

@@ -4,6 +4,7 @@ import numpy as np
 
 from tests.frontend.test_tflite_custom import customs
 from tests.frontend.test_tflite_landmarks import as_map
+from tests.mxnet_models import MxnetModel
 from tests.tflite_models import TfliteModel
 
 RELU6, SAME = 3, 0
@@ -55,3 +56,42 @@ def anchor_boxes(rows: int, sizes: tuple[float, ...]) -> np.ndarray:
     centres = (np.stack(np.meshgrid(*[np.arange(rows)] * 2, indexing="ij"), -1) + 0.5) / rows
     boxes = [np.concatenate([centres, np.full_like(centres, size)], -1) for size in sizes]
     return np.stack(boxes, 2).reshape(-1, 4)
+
+
+def mxnet_ssd(net: MxnetModel, classes: int = 3, *, gluon: bool = False) -> tuple[int, int]:
+    """Add an SSD of three convolutions; ``gluon`` ends as GluonCV's do, else as MXNet's example."""
+    x = net.variable("data")
+    shapes = [(12, 3, 3, 3), (24, 12, 3, 3), (24, 24, 3, 3)]
+    for index, shape in enumerate(shapes):
+        conv = net.conv(x, f"conv{index}", shape, bias=True, stride=(2, 2), pad=(1, 1))
+        x = net.relu(conv, f"relu{index}")
+    anchors = net.op("_contrib_MultiBoxPrior", "anchors", x, sizes="(0.3, 0.5)", ratios="(1, 2)")
+    count = 3 * (SIZE // 8) ** 2
+    heads = []
+    for name, width in (("class", classes + 1), ("box", 4)):
+        head = net.conv(x, name, (3 * width, 24, 3, 3), pad=(1, 1))
+        turned = net.op("transpose", f"{name}_t", head, axes="(0, 2, 3, 1)")
+        heads.append(net.op("Reshape", f"{name}_rows", turned, shape=f"(0, {count}, {width})"))
+    if not gluon:
+        scores = net.op("transpose", "scores", heads[0], axes="(0, 2, 1)")
+        scores = net.op("softmax", "probabilities", scores, axis=1)
+        moves = net.op("Flatten", "moves", heads[1])
+        return net.op(
+            "_contrib_MultiBoxDetection", "detections", scores, moves, anchors, nms_topk=40
+        )
+    boxes = net.op("_contrib_box_decode", "boxes", heads[1], anchors, format="corner")
+    scores = net.op("softmax", "probabilities", heads[0], axis=-1)
+    rows = []
+    for label in range(classes):
+        score = net.op(
+            "slice_axis", f"score{label}", scores, axis=-1, begin=label + 1, end=label + 2
+        )
+        ones = net.op("ones_like", f"ones{label}", score)
+        number = net.op("_mul_scalar", f"label{label}", ones, scalar=float(label))
+        rows.append(net.op("Concat", f"rows{label}", number, score, boxes, dim=2, num_args=3))
+    every = net.op("Concat", "rows", *rows, dim=1, num_args=classes)
+    kept = net.op(
+        "_contrib_box_nms", "kept", every,
+        overlap_thresh=0.45, valid_thresh=0.01, topk=60, id_index=0, score_index=1, coord_start=2,
+    )  # fmt: skip
+    return net.op("slice_axis", "detections", kept, axis=1, begin=0, end=20)

@@ -34,6 +34,7 @@ def suppressed(
     max_per_class: int = 0,
     top_k: int = 0,
     inclusive: bool = False,
+    lists_all: bool = False,
 ) -> relax.Expr:
     """Return the numbers of the candidates that are kept, int32 (n, max_output), -1 behind them.
 
@@ -47,7 +48,7 @@ def suppressed(
         float32 (n, classes, boxes); candidate ``class * boxes + box``.
     labels
         float32 (n, boxes): boxes of different labels do not suppress each other.
-    least, overlap, max_output, max_per_class, top_k, inclusive
+    least, overlap, max_output, max_per_class, top_k, inclusive, lists_all
         As of :class:`~schedules.spec.Suppression`: scores are above ``least``; 0 for all.
     """
     (n, classes, count) = shape(scores)
@@ -60,6 +61,7 @@ def suppressed(
         max_per_class=max_per_class,
         top_k=top_k,
         inclusive=inclusive,
+        lists_all=lists_all,
     )
     tensors = [boxes, scores] if labels is None else [boxes, scores, labels]
     bounds = {"least": np.array([least], np.float32), "overlap": np.array([overlap], np.float32)}

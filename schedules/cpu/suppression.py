@@ -80,8 +80,10 @@ class _Emitter:
         self._collect()
         self._order()
         self.kept.set(_int(0))
-        is_room = self.kept.value < self.spec.max_output
-        with T.While(tirx.all(self.size.value > 0, is_room, self.open_classes.value > 0)):
+        goes_on = [self.size.value > 0, self.kept.value < self.spec.max_output]
+        if not self.spec.lists_all:
+            goes_on.append(self.open_classes.value > 0)
+        with T.While(tirx.all(*goes_on)):
             self._take()
             self._examine()
         with T.While(self.kept.value < self.spec.max_output):
@@ -139,13 +141,17 @@ class _Emitter:
 
     def _examine(self) -> None:
         """Emit that what was taken is kept, unless its class is full or something suppresses it."""
-        self.alive.set(_int(1))
-        with T.If(self._is_open()), T.Then():
+        self.alive.set(tirx.Select(self._is_open(), _int(1), _int(0)))
+        with T.If(self.alive.value > 0), T.Then():
             self._compare()
-            with T.If(self.alive.value > 0), T.Then():
-                self._keep(self.top.value)
             if self.counts:
                 self._count()
+        if self.spec.lists_all:
+            number = tirx.Select(self.alive.value > 0, self.top.value, _int(-2) - self.top.value)
+            self._keep(number)
+            return
+        with T.If(self.alive.value > 0), T.Then():
+            self._keep(self.top.value)
 
     def _compare(self) -> None:
         """Emit that what suppresses the candidate is looked for."""
@@ -153,7 +159,8 @@ class _Emitter:
         self.index.set(_int(0))
         with T.While(tirx.all(self.alive.value > 0, self.index.value < self.kept.value)):
             other = self.y[self.n, self.index.value.astype("int64")]
-            with T.If(self.candidates.suppresses(other, top)), T.Then():
+            is_rival = self.candidates.suppresses(other, top)
+            with T.If(other >= 0), T.Then(), T.If(is_rival), T.Then():
                 self.alive.set(_int(0))
             self.index.increment()
 

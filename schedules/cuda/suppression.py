@@ -176,7 +176,8 @@ class _Emitter:
         self.index.set(self.lane)
         with T.While(tirx.all(self.going.value > 0, self.index.value < self.kept.value)):
             other = self.y[self.n, self.index.value.astype("int64")]
-            with T.If(self.candidates.suppresses(other, self.last.value)), T.Then():
+            is_rival = self.candidates.suppresses(other, self.last.value)
+            with T.If(other >= 0), T.Then(), T.If(is_rival), T.Then():
                 T.buffer_store(self.is_suppressed, _int(1), [T.int64(0)])
             self.index.set(self.index.value + THREADS)
         barrier()
@@ -195,12 +196,22 @@ class _Emitter:
             grown = {"looked_at": _int(1), "taken": self.index.value}
             for name, count in self.counts.items():
                 T.buffer_store(count, self.counted[name].value + grown[name], [row])
-            with T.If(self.index.value > 0), T.Then():
-                self._write(self.kept.value, self.last.value)
-        self.kept.set(self.kept.value + self.index.value)
+            self._list()
+        listed = tirx.Select(is_there, _int(1), _int(0)) if self.spec.lists_all else None
+        self.kept.set(self.kept.value + (self.index.value if listed is None else listed))
         with T.If(self.kept.value >= self.spec.max_output), T.Then():
             self.going.set(_int(0))
         barrier()
+
+    def _list(self) -> None:
+        """Emit that the candidate is written, if it is to be; as -2 - number if it is not kept."""
+        last = self.last.value
+        if self.spec.lists_all:
+            number = tirx.Select(self.index.value > 0, last, _int(-2) - last)
+            self._write(self.kept.value, number)
+            return
+        with T.If(self.index.value > 0), T.Then():
+            self._write(self.kept.value, last)
 
     def _write(self, place: Expr, number: Expr) -> None:
         T.buffer_store(self.y, number, [self.n, place.astype("int64")])

@@ -10,7 +10,7 @@ from schedules.template import Arrays
 
 
 def suppression(spec: Suppression, tensors: Arrays, params: Arrays) -> np.ndarray:
-    """Return the numbers of the candidates that are kept, -1 behind the last one."""
+    """Return the numbers of candidates, -1 behind the last one."""
     count = len(tensors["boxes"])
     y = np.full((count, spec.max_output), -1, np.int32)
     for image in range(count):
@@ -23,29 +23,31 @@ def suppression(spec: Suppression, tensors: Arrays, params: Arrays) -> np.ndarra
 def _kept(
     spec: Suppression, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray, params: Arrays
 ) -> list[int]:
-    """Return the candidates that are kept of one image."""
+    """Return what y has of one image, up to where nothing is left."""
     flat = scores.reshape(-1)
     order = np.argsort(-flat, kind="stable")
     order = order[flat[order] > params["least"][0]]
     looked_at = np.zeros(spec.classes, np.int64)
     kept: list[int] = []
+    listed: list[int] = []
     for candidate in order:
-        if len(kept) == spec.max_output:
+        if len(listed) == spec.max_output:
             break
         row, box = divmod(int(candidate), spec.boxes)
         looked_at[row] += 1
-        if spec.top_k and looked_at[row] > spec.top_k:
-            continue
         rivals = [other for other in kept if other // spec.boxes == row]
-        if spec.max_per_class and len(rivals) == spec.max_per_class:
-            continue
+        is_alive = not (spec.top_k and looked_at[row] > spec.top_k)
+        is_alive &= not (spec.max_per_class and len(rivals) == spec.max_per_class)
         others = np.array([other % spec.boxes for other in rivals], np.int64)
         others = others[labels[others] == labels[box]]
         shares = overlaps(boxes[box], boxes[others])
         limit = params["overlap"][0]
-        if not (shares >= limit if spec.inclusive else shares > limit).any():
+        is_alive &= not (shares >= limit if spec.inclusive else shares > limit).any()
+        if is_alive:
             kept.append(int(candidate))
-    return kept
+        if is_alive or spec.lists_all:
+            listed.append(int(candidate) if is_alive else -2 - int(candidate))
+    return listed
 
 
 def overlaps(box: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -20,7 +20,8 @@ class Suppression(OperatorSpec):
     Candidates with ``score > least`` are looked at from the highest score on, of equal ones from
     the lowest number on. One is kept unless a kept one of the same class and label overlaps it by
     more than ``overlap`` (with ``inclusive`` also by exactly that). Of each class only the first
-    ``top_k`` are looked at, and at most ``max_per_class`` are kept; 0 for all.
+    ``top_k`` may be kept, and at most ``max_per_class`` are; 0 for all. With ``lists_all`` y has
+    those that are not kept too, each in its place, as ``-2 - number``.
 
     Candidate a and a kept b overlap by ``i / fma(w_a, h_a, fma(w_b, h_b, -i))``, a float32
     quotient, with extents ``w = max(x_1 - x_0, 0)``, and h alike; i is the product of the extents
@@ -38,6 +39,7 @@ class Suppression(OperatorSpec):
     max_per_class: int = 0
     top_k: int = 0
     inclusive: bool = False
+    lists_all: bool = False
 
     @property
     def candidates(self) -> int:

@@ -13,6 +13,12 @@ CASES = {
     "limits": Suppression(batch=2, boxes=70, classes=9, max_output=90, max_per_class=3, top_k=8),
     "labels": Suppression(batch=3, boxes=90, labelled=True, max_output=90, top_k=50),
     "touching": Suppression(batch=1, boxes=64, labelled=True, max_output=64, inclusive=True),
+    "all_listed": Suppression(
+        batch=2, boxes=40, labelled=True, max_output=40, top_k=20, inclusive=True, lists_all=True
+    ),
+    "some_listed": Suppression(
+        batch=1, boxes=40, classes=3, max_output=30, max_per_class=4, lists_all=True
+    ),
     "more_than_threads": Suppression(batch=1, boxes=271, classes=3, max_output=12),
 }
 

@@ -27,23 +27,28 @@ def by_definition(spec: Suppression, arrays: dict[str, np.ndarray]) -> np.ndarra
             key=lambda number: (-scores[number], number),
         )
         kept: list[int] = []
+        listed: list[int] = []
         seen = [0] * spec.classes
         for number in left:
             row, box = divmod(number, spec.boxes)
             seen[row] += 1
-            same = [other for other in kept if other // spec.boxes == row]
-            if (spec.top_k and seen[row] > spec.top_k) or len(kept) == spec.max_output:
-                continue
-            if spec.max_per_class and len(same) >= spec.max_per_class:
-                continue
-            rivals = [other % spec.boxes for other in same]
+            rivals = [other % spec.boxes for other in kept if other // spec.boxes == row]
+            is_full = spec.max_per_class and len(rivals) >= spec.max_per_class
+            is_late = spec.top_k and seen[row] > spec.top_k
             if spec.labelled:
                 labels = arrays["labels"][image]
                 rivals = [other for other in rivals if labels[other] == labels[box]]
             shares = [_overlap(boxes[box], boxes[other]) for other in rivals]
-            if not any(share > most or (spec.inclusive and share == most) for share in shares):
+            is_suppressed = any(
+                share > most or (spec.inclusive and share == most) for share in shares
+            )
+            if not (is_full or is_late or is_suppressed):
                 kept.append(number)
-        results.append([*kept, *[-1] * (spec.max_output - len(kept))])
+                listed.append(number)
+            elif spec.lists_all:
+                listed.append(-2 - number)
+        listed = [*listed, *[-1] * spec.max_output][: spec.max_output]
+        results.append(listed)
     return np.array(results, np.int32)
 
 

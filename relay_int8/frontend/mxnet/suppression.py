@@ -10,7 +10,7 @@ from tvm import relax
 from relay_int8.frontend.mxnet.attributes import Attributes
 from relay_int8.frontend.mxnet.boxes import centre_and_size, corners, decoded, halves
 from relay_int8.frontend.mxnet.step import Converter, MxnetStep
-from relay_int8.frontend.suppression import from_score, is_kept, only_where, rows_at, suppressed
+from relay_int8.frontend.suppression import from_score, only_where, rows_at, suppressed
 from relay_int8.graph.dataflow import dtype, shape
 
 NOTHING = -1.0  # in rows without a box
@@ -126,56 +126,50 @@ def _multibox_detection(step: MxnetStep) -> relax.Expr:
     columns = [step.emit("column", relax.op.expand_dims(x, 2)) for x in (label, best)]
     boxes = _decoded(step, moves, anchors)
     rows = step.emit("rows", relax.op.concat([*columns, boxes], 2))
-    threshold, overlap = attrs.real("threshold", 0.01), attrs.real("nms_threshold", 0.5)
-    least = from_score(max(threshold, 0.0))
-    is_sorted = 0 < overlap <= 1
-    order = _in_order(step, boxes, best, least, is_sorted=is_sorted)
-    ordered = rows_at(step.emit, rows, order, NOTHING)
-    if not is_sorted:
-        return ordered
-    ordered = step.emit("ordered", ordered)
+    overlap = attrs.real("nms_threshold", 0.5)
+    is_suppressing = 0 < overlap <= 1
+    listed = _listed(step, boxes, best, label, is_suppressing=is_suppressing)
+    if not is_suppressing:
+        return rows_at(step.emit, rows, listed, NOTHING)
+    hidden = step.emit("hidden", relax.op.subtract(relax.const(-2, "int32"), listed))
+    is_hidden = step.emit("is_hidden", relax.op.greater_equal(hidden, relax.const(0, "int32")))
+    numbers = step.emit("numbers", relax.op.maximum(listed, hidden))
+    ordered = step.emit("ordered", rows_at(step.emit, rows, numbers, NOTHING))
     labels = _column(step, ordered, 0)
-    kept = suppressed(
-        step.emit,
-        step.emit("boxes", relax.op.strided_slice(ordered, [2], [2], [6])),
-        step.emit("scores", relax.op.expand_dims(_column(step, ordered, 1), 1)),
-        None if attrs.flag("force_suppress", False) else labels,
-        least=least,
-        overlap=overlap,
-        max_output=count,
-        top_k=max(attrs.integer("nms_topk", -1), 0),
-        inclusive=True,
-    )
-    chosen = step.emit("chosen", only_where(_are_among(step, kept, count), labels, NOTHING))
-    first = step.emit("class", relax.op.expand_dims(chosen, 2))
+    labels = step.emit("labels", relax.op.where(is_hidden, step.number(NOTHING), labels))
+    first = step.emit("class", relax.op.expand_dims(labels, 2))
     rest = step.emit("rest", relax.op.strided_slice(ordered, [2], [1], [6]))
     return relax.op.concat([first, rest], 2)
 
 
-def _in_order(
-    step: MxnetStep, boxes: relax.Expr, scores: relax.Expr, least: float, *, is_sorted: bool
+def _listed(
+    step: MxnetStep,
+    boxes: relax.Expr,
+    scores: relax.Expr,
+    labels: relax.Expr,
+    *,
+    is_suppressing: bool,
 ) -> relax.Expr:
-    """Return the numbers of anchors above the least score, by score or as they are."""
-    if not is_sorted:
+    """Return the numbers of anchors above the threshold, (n, anchors): by score, or as they are."""
+    attrs, count = step.attributes, shape(scores)[1]
+    least, overlap = from_score(max(attrs.real("threshold", 0.01), 0.0)), np.inf
+    if is_suppressing:
+        overlap = attrs.real("nms_threshold", 0.5)
+    else:
         is_one = step.emit("is_one", relax.op.greater(scores, step.number(least)))
-        scores = step.emit("equal", relax.op.astype(is_one, dtype(scores)))
-        least = 0.0
-    turned = step.emit("scores", relax.op.expand_dims(scores, 1))
-    count = shape(scores)[1]
-    return suppressed(step.emit, boxes, turned, least=least, overlap=np.inf, max_output=count)
-
-
-def _are_among(step: MxnetStep, kept: relax.Expr, count: int) -> relax.Expr:
-    """Say of each of ``count`` rows whether its number is among those that are kept."""
-    n = shape(kept)[0]
-    # What there is not marks a row behind the last one.
-    places = step.emit("rows", only_where(is_kept(step.emit, kept), kept, count))
-    places = step.emit("places", relax.op.astype(places, "int64"))
-    zeros = step.emit("zeros", relax.op.zeros((n, count + 1), "float32"))
-    ones = step.emit("ones", relax.op.ones(shape(kept), "float32"))
-    marked = step.emit("marked", relax.op.scatter_elements(zeros, places, ones, 1))
-    marked = step.emit("are_kept", relax.op.strided_slice(marked, [1], [0], [count]))
-    return step.emit("are_kept", relax.op.greater(marked, step.number(0.0)))
+        scores, least = step.emit("equal", relax.op.astype(is_one, dtype(scores))), 0.0
+    return suppressed(
+        step.emit,
+        boxes,
+        step.emit("scores", relax.op.expand_dims(scores, 1)),
+        None if attrs.flag("force_suppress", False) else labels,
+        least=least,
+        overlap=overlap,
+        max_output=count,
+        top_k=max(attrs.integer("nms_topk", -1), 0) if is_suppressing else 0,
+        inclusive=True,
+        lists_all=True,
+    )
 
 
 def _decoded(step: MxnetStep, moves: relax.Expr, anchors: relax.Expr) -> relax.Expr:

@@ -18,10 +18,10 @@ def tflite_ssd(classes: int = 4, *, regular: bool = False, count: int = 10) -> T
     step = {"strideW": 2, "strideH": 2, "padding": SAME}
     x = net.conv(image, 16, 3, 3, fusedActivationFunction=RELU6, **step)
     encodings, scores, anchors = [], [], []
-    for channels in (24, 32):
+    for channels in (16, 32):
         x = net.depthwise(x, int(net_channels(net, x)), 3, fusedActivationFunction=RELU6, **step)
         x = net.conv(x, channels, 1, int(net_channels(net, x)), fusedActivationFunction=RELU6)
-        rows = SIZE // 4 if channels == 24 else SIZE // 8
+        rows = SIZE // 4 if channels == 16 else SIZE // 8
         for kind, depth, tensors in (("box", 4, encodings), ("class", classes + 1, scores)):
             head = net.conv(x, 3 * depth, 1, channels, padding=SAME)
             shape = net.constant([1, rows * rows * 3, depth])

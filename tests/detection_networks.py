@@ -5,22 +5,27 @@ import numpy as np
 from tests.frontend.test_tflite_custom import customs
 from tests.frontend.test_tflite_landmarks import as_map
 from tests.mxnet_models import MxnetModel
-from tests.tflite_models import TfliteModel
+from tests.tflite_models import TfliteModel, quantized, schema
 
 RELU6, SAME = 3, 0
 SIZE = 32
 
 
-def tflite_ssd(classes: int = 4, *, regular: bool = False, count: int = 10) -> TfliteModel:
-    """Return a MobileNet of five layers, with boxes and scores at two of its scales."""
+def tflite_ssd(
+    classes: int = 4, *, regular: bool = False, count: int = 10, in_integers: bool = False
+) -> TfliteModel:
+    """Return a MobileNet of five layers, with boxes and scores at two of its scales.
+
+    A file ``in_integers`` has uint8 boxes, scores and anchors, the only ones that TFLite takes.
+    """
     net = TfliteModel(3)
     image = net.input("image", (1, SIZE, SIZE, 3))
     step = {"strideW": 2, "strideH": 2, "padding": SAME}
     x = net.conv(image, 16, 3, 3, fusedActivationFunction=RELU6, **step)
     encodings, scores, anchors = [], [], []
     for channels in (16, 32):
-        x = net.depthwise(x, int(net_channels(net, x)), 3, fusedActivationFunction=RELU6, **step)
-        x = net.conv(x, channels, 1, int(net_channels(net, x)), fusedActivationFunction=RELU6)
+        x = net.depthwise(x, net_channels(net, x), 3, fusedActivationFunction=RELU6, **step)
+        x = net.conv(x, channels, 1, net_channels(net, x), fusedActivationFunction=RELU6)
         rows = SIZE // 4 if channels == 16 else SIZE // 8
         for kind, depth, tensors in (("box", 4, encodings), ("class", classes + 1, scores)):
             head = net.conv(x, 3 * depth, 1, channels, padding=SAME)
@@ -37,12 +42,29 @@ def tflite_ssd(classes: int = 4, *, regular: bool = False, count: int = 10) -> T
         "use_regular_nms": regular, "nms_score_threshold": 1e-8, "nms_iou_threshold": 0.6,
         "num_classes": classes, "y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0,
     }  # fmt: skip
-    where = net.constant(np.concatenate(anchors).astype("float32"), "float32")
-    found = customs(
+    places = np.concatenate(anchors).astype("float32")
+    net.finish(boxes, predictions)
+    if in_integers:
+        net = quantized(net)
+        where = net.constant(np.rint(places * 200), "uint8")
+        scales = {where: (0.005, 0)}
+        for tensor in (boxes, predictions):
+            known = net.graph.tensors[tensor].quantization
+            found = net.op("QUANTIZE", tensor, dtype="uint8", options="QuantizeOptions")
+            net.graph.tensors[found].shape = net.graph.tensors[tensor].shape
+            scales[found] = known.scale[0], known.zeroPoint[0] + 128
+        boxes, predictions = list(scales)[1:]
+        for tensor, (scale, zero) in scales.items():
+            net.graph.tensors[tensor].quantization = schema.QuantizationParametersT(
+                scale=[scale], zeroPoint=[zero]
+            )
+    else:
+        where = net.constant(places, "float32")
+    net.graph.outputs = customs(
         net, "TFLite_Detection_PostProcess", as_map(options),
         [(1, count, 4), (1, count), (1, count), (1,)], boxes, predictions, where,
     )  # fmt: skip
-    return net.finish(*found)
+    return net
 
 
 def net_channels(net: TfliteModel, x: int) -> int:

@@ -30,7 +30,7 @@ from relay_int8.frontend.suppression import (
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
 from relay_int8.frontend.tflite.tables import Array
 from relay_int8.frontend.tflite.tensors import Result
-from relay_int8.graph.dataflow import constant, shape
+from relay_int8.graph.dataflow import shape
 
 DETECTIONS_PER_CLASS = 100  # where a file does not say it
 
@@ -52,9 +52,7 @@ def _detections(step: TfliteStep) -> list[Result]:
 
 def _boxes(step: TfliteStep) -> relax.Expr:
     """Return the corners of all boxes, (n, boxes, 4): y, x, y, x."""
-    x, anchors = step.plain(0), constant(step.plain(2))
-    if anchors is None:
-        raise NotImplementedError("its anchors are computed, not constant")
+    x, anchors = step.plain(0), step.reals(2)
     dims = shape(x)
     if len(dims) != 3 or dims[2] < 4 or anchors.shape != (dims[1], 4):
         raise ValueError(f"its boxes are {list(dims)}, its anchors {list(anchors.shape)}")

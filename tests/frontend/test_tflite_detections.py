@@ -6,7 +6,9 @@ import pytest
 from relay_int8.compiler.build import compile_module
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import FrontendError, UnsupportedOpError
+from relay_int8.quantization.adopt import adopt
 from tests.compiled import UNOPTIMIZED, run_executable
+from tests.detection_networks import tflite_ssd
 from tests.frontend.test_tflite_custom import customs
 from tests.frontend.test_tflite_landmarks import as_map
 from tests.mxnet_models import run_lowered
@@ -102,6 +104,18 @@ def test_equal_scores_none_and_more_than_there_are(tmp_path):
         found = run_executable(built, given)
         assert_detections(net, found, given)
         assert found[3][0] == count
+
+
+@pytest.mark.parametrize("regular", [False, True])
+def test_files_in_integers_give_the_detections_of_tflite(tmp_path, regular):
+    net = tflite_ssd(regular=regular, in_integers=True)
+    built = compile_module(adopt(net.imported(tmp_path)).mod, UNOPTIMIZED).executable
+    for seed in range(3):  # bytes have equal scores
+        given = net.inputs(seed)
+        found, wanted = run_executable(built, given), run_interpreter(net, given, "xnnpack")
+        np.testing.assert_allclose(found[0], wanted[0], rtol=0, atol=1e-6)
+        for array, expected in zip(found[1:], wanted[1:], strict=True):
+            np.testing.assert_array_equal(array, expected)
 
 
 def test_more_classes_than_there_are(tmp_path):

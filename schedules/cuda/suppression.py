@@ -87,8 +87,9 @@ class _Emitter:
         self.scores = allocate("scores_of_threads", (THREADS,), "float32", "shared")
         self.numbers = allocate("numbers_of_threads", (THREADS,), "int32", "shared")
         self.is_suppressed = allocate("is_suppressed", (1,), "int32", "shared")
-        self.best, self.last, self.kept, self.index, self.going = (
-            Scalar(name, "int32", "local") for name in ("best", "last", "kept", "index", "going")
+        self.best, self.last, self.kept, self.index, self.going, self.open_classes = (
+            Scalar(name, "int32", "local")
+            for name in ("best", "last", "kept", "index", "going", "open_classes")
         )
         self.counted = {name: Scalar(f"{name}_so_far", "int32", "local") for name in self.limits}
         self.best_score, self.last_score, self.other_score = (
@@ -113,6 +114,7 @@ class _Emitter:
         self.last.set(_int(-1))
         self.last_score.set(tirx.const(float("inf"), "float32"))
         self.going.set(_int(1))
+        self.open_classes.set(_int(self.spec.classes))
         if self.limits:
             self._each(
                 self.spec.classes,
@@ -199,9 +201,21 @@ class _Emitter:
             self._list()
         listed = tirx.Select(is_there, _int(1), _int(0)) if self.spec.lists_all else None
         self.kept.set(self.kept.value + (self.index.value if listed is None else listed))
-        with T.If(self.kept.value >= self.spec.max_output), T.Then():
+        if self.limits and not self.spec.lists_all:
+            self._close(tirx.all(is_there, *below))
+        is_over = [self.kept.value >= self.spec.max_output, self.open_classes.value <= 0]
+        with T.If(tirx.any(*is_over)), T.Then():
             self.going.set(_int(0))
         barrier()
+
+    def _close(self, was_open: Expr) -> None:
+        """Emit that a class whose last candidate this was is full: there is one to look at less."""
+        grown = {"looked_at": _int(1), "taken": self.index.value}
+        is_full = [
+            self.counted[name].value + grown[name] >= limit for name, limit in self.limits.items()
+        ]
+        with T.If(tirx.all(was_open, tirx.any(*is_full))), T.Then():
+            self.open_classes.set(self.open_classes.value - 1)
 
     def _list(self) -> None:
         """Emit that the candidate is written, if it is to be; as -2 - number if it is not kept."""

@@ -51,6 +51,5 @@ class CheckKernels:
 
 def _accumulates(func: tirx.PrimFunc) -> bool:
     """Say whether a template wrote a kernel whose int32 result would be a sum."""
-    if TEMPLATE not in func.attrs:
-        return False
-    return not isinstance(from_json(str(func.attrs[SPEC])), Suppression)
+    spec = from_json(str(func.attrs[SPEC])) if SPEC in func.attrs else None
+    return TEMPLATE in func.attrs and not isinstance(spec, Suppression)

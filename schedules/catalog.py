@@ -60,6 +60,7 @@ from schedules.cpu.plain import (
 )
 from schedules.cpu.pool2d import POOL2D_CPU
 from schedules.cpu.sample2d import SAMPLE2D_CPU
+from schedules.cpu.suppression import SUPPRESSION_CPU
 from schedules.cpu.windows.depthwise import DEPTHWISE_F32, DEPTHWISE_PLAIN, DEPTHWISE_PLAIN_WIDE
 from schedules.cpu.windows.grouped import GROUPED_F32, GROUPED_PLAIN
 from schedules.cuda.attention import ATTENTION_CUDA
@@ -90,6 +91,7 @@ from schedules.cuda.product import PRODUCT_CUDA
 from schedules.cuda.recurrence import RECURRENCE_CUDA
 from schedules.cuda.rows import NORMALIZE_CUDA, SOFTMAX_CUDA
 from schedules.cuda.sample2d import SAMPLE2D_CUDA
+from schedules.cuda.suppression import SUPPRESSION_CUDA
 from schedules.template import ScheduleTemplate
 from schedules.x86.avx2 import (
     CONV2D_AVX2,
@@ -236,6 +238,7 @@ _ORDER = (
     NORMALIZE_CPU,
     SOFTMAX_CPU,
     SOFTMAX_COLUMNS_CPU,
+    SUPPRESSION_CPU,
     CONV2D_DP4A,
     DENSE_DP4A,
     CONV2D_F32_CUDA,
@@ -265,6 +268,7 @@ _ORDER = (
     RECURRENCE_CUDA,
     NORMALIZE_CUDA,
     SOFTMAX_CUDA,
+    SUPPRESSION_CUDA,
 )
 
 TEMPLATES: dict[str, ScheduleTemplate] = {template.name: template for template in _ORDER}

@@ -20,6 +20,7 @@ from relay_int8.compiler.pipeline import normalize
 from relay_int8.data.dataset import Dataset, Image
 from relay_int8.errors import AccuracyError, ConfigError
 from relay_int8.graph.batch import with_batch
+from relay_int8.graph.compared import compared_tensors, returning
 from relay_int8.graph.plan import LayerPlan
 from relay_int8.notices import notice
 from relay_int8.numerics.snr import least_snr_db
@@ -59,7 +60,11 @@ class DemandTrial:
         self._metric = _judge(demand, images, held_out)
         self._images = every_second(images, 1) if held_out else images
         self._held_out = held_out
-        self._reference = compiled_network(with_batch(normalize()(mod), 1))
+        reference = with_batch(normalize()(mod), 1)
+        # A metric is of results; decibels of what can be compared.
+        by_decibels = demand.min_snr_db is not None
+        self._compared = list(compared_tensors(reference["main"])) if by_decibels else None
+        self._reference = self._compiled(reference)
         self._fp32 = math.inf
         self._scores: dict[frozenset[str], float] = {}
         self._best: QuantizedModel | None = None  # the last one that met the demand
@@ -146,13 +151,21 @@ class DemandTrial:
         key = frozenset(floats)
         if key not in self._scores:
             network = leave_in_float(quantized, key, data) if key else quantized
-            score = self._score(compiled_network(with_batch(network.mod, 1)))
+            score = self._score(self._compiled(with_batch(network.mod, 1)))
             self._scores[key] = score
             if self._demand.holds(score, self._fp32):
                 self._best = network
             if progress:
                 progress(STAGE, len(self._scores), None)
         return self._scores[key]
+
+    def _compiled(self, mod: IRModule) -> Network:
+        """Return a network of batch 1 that gives what is measured, under equal names."""
+        if self._compared is None:
+            return compiled_network(mod)
+        network = compiled_network(returning(mod, self._compared))
+        names = self._compared
+        return lambda image: dict(zip(names, network(image).values(), strict=True))
 
     def _score(self, network: Network) -> float:
         if self._metric is None:

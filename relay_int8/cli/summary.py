@@ -87,7 +87,7 @@ def _totals_table(report: Report, console: Console) -> Table:
         rows.add_row(title, text)
     for output in report.outputs:
         rows.add_row(
-            f"output {output.name}",
+            output.title,
             f"SNR {decibels(output.snr_db)} dB, largest error {output.max_error:.4g} "
             f"(on {report.compared_images})",
         )

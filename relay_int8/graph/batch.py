@@ -20,7 +20,7 @@ from relay_int8.errors import ConfigError, UnsupportedOpError
 from relay_int8.graph import dataflow
 from relay_int8.graph.batch_axes import axis_holding, keeps_images_apart
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
-from schedules.spec import Recurrence, Sample2d
+from schedules.spec import Recurrence, Sample2d, Suppression
 from schedules.spec.operator_spec import static_size
 from schedules.spec.text import factors
 
@@ -152,17 +152,17 @@ class _Change:
             return _SHAPED[operator](new.args[0], self._target(var, value))
         if operator == "concat":
             return self._concat(var, value)
-        if isinstance(spec := spec_of(value), Sample2d | Recurrence):
+        if isinstance(spec := spec_of(value), Sample2d | Recurrence | Suppression):
             tensors, constants = operands(new, spec)
             return kernel_call(self._of_batch(var, value, spec), tensors, constants)
         # A new node of the same call: of the old one TVM knows the type, that of the old batch.
         return relax.Call(new.op, new.args, new.attrs) if isinstance(new, relax.Call) else new
 
     def _of_batch(
-        self, var: relax.Var, value: relax.Call, spec: Sample2d | Recurrence
-    ) -> Sample2d | Recurrence:
+        self, var: relax.Var, value: relax.Call, spec: Sample2d | Recurrence | Suppression
+    ) -> Sample2d | Recurrence | Suppression:
         """Return a spec of the new batch; refuse a recurrent layer that has images for steps."""
-        if isinstance(spec, Sample2d):
+        if isinstance(spec, Sample2d | Suppression):
             return replace(spec, batch=self._batch)
         tensors, _ = operands(value, spec)
         axis, *of_states = (self._axis(tensor) for tensor in tensors)

@@ -35,7 +35,7 @@ from relay_int8.graph.group import (
 from relay_int8.graph.matrix_products import Surroundings, find_products
 from relay_int8.graph.shuffles import ShuffleSubgraph, find_shuffles
 from relay_int8.graph.spec_calls import operands, spec_of
-from schedules.spec import Recurrence, Sample2d
+from schedules.spec import Recurrence, Sample2d, Suppression
 
 KINDS = {
     "nn.conv2d": CONV2D,
@@ -171,6 +171,8 @@ def root_group(index: FunctionIndex, var: relax.Var, value: relax.Expr) -> Group
         tensors, _ = operands(value, spec)
         is_constant = any(dataflow.constant(tensor) is not None for tensor in tensors)
         kind = "sampling by constants" if is_constant else SAMPLE
+    if isinstance(spec, Suppression):
+        kind = spec.kind
     if isinstance(spec, Recurrence):
         (x, *states), _ = operands(value, spec)
         are_variables = {isinstance(state, relax.Var) for state in states}

@@ -67,11 +67,23 @@ class LayerReport:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputReport:
-    """How far one output of the network is from FP32, over the images of ``Report.samples``."""
+    """How far one output of the network is from FP32, over the images of ``Report.samples``.
+
+    Where ``reader`` is not empty, it is no output but what a suppression of boxes of that name
+    reads: outputs behind it are not comparable row by row.
+    """
 
     name: str
     snr_db: float | None
     max_error: float
+    reader: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is, for reading."""
+        if self.reader:
+            return f"before suppression, {self.name}"
+        return f"output {self.name}"
 
 
 INT16_SATURATION = "int16-saturation"

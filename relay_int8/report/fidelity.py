@@ -8,14 +8,14 @@ from itertools import islice
 
 import numpy as np
 import tvm
-from tvm import IRModule, relax
+from tvm import IRModule
 from tvm.target import Target
 
 from relay_int8.calibration.observe import Progress
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.data.dataset import Image
-from relay_int8.graph import dataflow
 from relay_int8.graph.batch import of_one_image
+from relay_int8.graph.compared import compared_tensors, returning
 from relay_int8.numerics.qparams import QParams
 from relay_int8.numerics.snr import power_ratio_db
 from relay_int8.quantization.quantized_model import QuantizedModel
@@ -105,7 +105,8 @@ def measure_fidelity(
         Called after every image.
     """
     names = [layer.name for layer in quantized.plan.layers]
-    results = [str(var.name) for var in dataflow.results(quantized.reference["main"])]
+    compared = compared_tensors(quantized.reference["main"])
+    results = list(compared)
     params = quantized.params
     reference = _Exposed(quantized.reference, [*names, *results], target)
     integer = _Exposed(quantized.mod, [*names, *results], target)
@@ -121,9 +122,12 @@ def measure_fidelity(
             progress("compare", done, samples)
     outputs = tuple(
         OutputReport(
-            name=name, snr_db=differences[name].snr_db, max_error=differences[name].max_error
+            name=name,
+            snr_db=differences[name].snr_db,
+            max_error=differences[name].max_error,
+            reader=reader,
         )
-        for name in results
+        for name, reader in compared.items()
     )
     return Fidelity(
         layers={name: differences[name] for name in names}, outputs=outputs, samples=done
@@ -135,7 +139,7 @@ class _Exposed:
 
     def __init__(self, mod: IRModule, names: Sequence[str], target: Target) -> None:
         self._names = list(dict.fromkeys(names))
-        mod = _returning(of_one_image(mod), self._names)
+        mod = returning(of_one_image(mod), self._names)
         self._inputs = [str(param.name) for param in mod["main"].params]
         self._main = virtual_machine(compile_module(mod, target, transient=True))["main"]
 
@@ -145,20 +149,3 @@ class _Exposed:
         outputs = self._main(*inputs)
         tensors = [outputs] if len(self._names) == 1 else list(outputs)
         return [tensor.numpy() for tensor in tensors]
-
-
-def _returning(mod: IRModule, names: Sequence[str]) -> IRModule:
-    """Return ``mod`` with the tensors ``names`` as its outputs; of several in one, the first."""
-    func = mod["main"]
-    writer, paired = dataflow.FunctionWriter(func=func), dataflow.quantized_pairs(func)
-    tensors: dict[str, relax.Var] = {str(param.name): param for param in func.params}
-    done: dict[relax.Var, relax.Expr] = {}
-    for var, value in dataflow.calls(func):
-        done[var] = writer.emit(str(var.name), dataflow.substitute(value, done))
-        tensors[str(var.name)] = var
-    seen = [paired.get(tensors[name], tensors[name]) for name in names]
-    outputs = [done.get(var, var) for var in seen]
-    for index, var in enumerate(outputs):
-        if isinstance(var.ty, relax.TupleType):
-            outputs[index] = writer.derive(f"{var.name}:0", relax.TupleGetItem(var, 0))
-    return writer.finish(func.params, outputs, dataflow.attributes(func))

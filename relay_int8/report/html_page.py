@@ -68,7 +68,8 @@ def _facts(report: Report) -> dict[str, str]:
     macs = coverage["int8_macs"] + coverage["float_macs"]
     share = f", {coverage['int8_macs'] / macs:.2%} of the multiplications" if macs else ""
     outputs = {
-        f"Output {output.name}": f"signal to noise {decibels(output.snr_db)} dB, largest error "
+        output.title[0].upper() + output.title[1:]: "signal to noise "
+        f"{decibels(output.snr_db)} dB, largest error "
         f"{output.max_error:.4g}, over {report.compared_images}"
         for output in report.outputs
     }

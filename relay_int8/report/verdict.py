@@ -58,7 +58,7 @@ def _accuracy(report: Report) -> str:
     if known:
         least = min(known, key=lambda output: output.snr_db or 0.0)
         parts.append(
-            f"output {least.name}: signal to noise {decibels(least.snr_db)} dB on "
+            f"{least.title}: signal to noise {decibels(least.snr_db)} dB on "
             f"{report.compared_images}"
         )
     if known and evaluation is None and report.settings.get("calibration images"):

@@ -33,6 +33,7 @@ from schedules.spec import (
     Requantizing,
     Softmax,
     Spec,
+    Suppression,
 )
 from schedules.spec.interpolating import WEIGHT_BITS
 from schedules.template import Arrays
@@ -70,6 +71,8 @@ def constants(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
     """Return the constants in their logical form; fixed-point ones stand for float ones."""
     if isinstance(spec, Requantizing) and spec.rounding:
         return fixed_constants(spec, constants(replace(spec, requantize="float"), tensors, rng))
+    if isinstance(spec, Suppression):
+        return {"least": _f32(-1), "overlap": _f32(0.25)}
     params = _unscaled(spec, rng)
     if spec.dtype("y") == "float32":
         params["m"] = np.full_like(params["m"], 2.0**-7)

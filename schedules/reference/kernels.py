@@ -19,6 +19,7 @@ from schedules.reference.products import attention, product
 from schedules.reference.recurrence import recurrence
 from schedules.reference.sampling import sample2d
 from schedules.reference.scaling import add, by_sign, factors, scale
+from schedules.reference.suppression import suppression
 from schedules.reference.windows import conv2d, dense, pool2d
 from schedules.spec import (
     QUOTIENTS,
@@ -237,4 +238,5 @@ _REFERENCES: dict[str, Callable[[Any, Arrays, Arrays], np.ndarray]] = {
     "normalize": normalize,
     "softmax": softmax,
     "recurrence": recurrence,
+    "suppression": suppression,
 }

@@ -49,6 +49,7 @@ from schedules.spec.recurrence import Cell, Recurrence
 from schedules.spec.requantizing import Requantizing, shift_of
 from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import MAGNITUDE, SIGNED, ChannelExtremes, ChannelMeans, Observe
+from schedules.spec.suppression import Suppression
 from schedules.spec.text import SPECS, Spec, from_json, sized, to_json
 
 __all__ = [
@@ -105,6 +106,7 @@ __all__ = [
     "Softmax",
     "Spec",
     "Strides",
+    "Suppression",
     "Table",
     "WeightType",
     "from_json",

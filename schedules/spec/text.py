@@ -23,6 +23,7 @@ from schedules.spec.product import Attention, Product
 from schedules.spec.recurrence import Recurrence
 from schedules.spec.sampling import Sample2d
 from schedules.spec.statistics import ChannelExtremes, ChannelMeans, Observe
+from schedules.spec.suppression import Suppression
 
 Spec = (
     Conv2d
@@ -54,6 +55,7 @@ Spec = (
     | Normalize
     | Softmax
     | Recurrence
+    | Suppression
 )
 SPECS: dict[str, type[Spec]] = {
     cls.kind: cls
@@ -87,6 +89,7 @@ SPECS: dict[str, type[Spec]] = {
         Normalize,
         Softmax,
         Recurrence,
+        Suppression,
     )
 }
 TIMES = "_times_"

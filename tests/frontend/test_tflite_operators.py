@@ -417,7 +417,7 @@ def test_every_operator_is_tried():
         net = write()
         kinds.update(net.kind(operator) for operator in net.graph.operators)
     elsewhere = {
-        "DEQUANTIZE", "LOG", "QUANTIZE", "RSQRT", "SQRT", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        "DEQUANTIZE", "LOG", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "QUANTIZE", "RSQRT", "SQRT", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM",
         *SPECTRA,
     }  # fmt: skip
     here = {kind for kind in CONVERTERS if not kind.startswith("CUSTOM")}

@@ -33,6 +33,7 @@ from schedules.template import Layouts
 from tests.compiled import compiled
 from tests.schedules.product_cases import attention_of, product_of
 from tests.schedules.recurrence_cases import CASES
+from tests.schedules.suppression_cases import CASES as SUPPRESSIONS
 
 IMAGE = (2, 24, 6, 5)
 CONV = Conv2d(
@@ -96,6 +97,7 @@ SPECS = {
     "attention": attention_of(24, 16, 8, 12, q="int8", y="int8"),
     "masked attention": attention_of(24, 16, 8, 12, mask="keys"),
     "recurrence": CASES["gru_state"],
+    "suppression": SUPPRESSIONS["limits"],
     "recurrence of floats": dataclasses.replace(CASES["lstm_ragged"], quantized=False, y="float32"),
     "dequantize": Dequantize(dims=IMAGE, x="int8"),
     "concat": Concat(shapes=(IMAGE, IMAGE), axis=1, x="uint8"),
@@ -104,7 +106,7 @@ SPECS = {
 ROUNDED = [
     name
     for name, spec in SPECS.items()
-    if spec.dtype("y") != "float32" and spec.kind not in ("table", "concat", "move")
+    if spec.dtype("y") != "float32" and spec.kind not in ("table", "concat", "move", "suppression")
     if name != "max"
 ]
 

@@ -21,6 +21,7 @@ from relay_int8.frontend.mxnet.reshapes import RESHAPES
 from relay_int8.frontend.mxnet.sampling import SAMPLING
 from relay_int8.frontend.mxnet.slices import SLICES
 from relay_int8.frontend.mxnet.step import Converter
+from relay_int8.frontend.mxnet.suppression import SUPPRESSION
 from relay_int8.frontend.mxnet.symbol import Entry, SymbolNode
 
 OPERATORS: dict[str, Converter] = {
@@ -41,18 +42,16 @@ OPERATORS: dict[str, Converter] = {
     **RESHAPES,
     **SAMPLING,
     **SLICES,
+    **SUPPRESSION,
 }
 CONVERTERS: dict[str, Converter] = {**OPERATORS, **numpy_operators(OPERATORS)}
 
-KEEPS = "which boxes it keeps depends on values: make its inputs the results of the model"
 REFUSED = {
     "Custom": "Python code of the model's author",
     "_contrib_DeformablePSROIPooling": "position-sensitive pooling of regions",
-    "_contrib_MultiBoxDetection": KEEPS,
     "_contrib_MultiProposal": "region proposals: cut the model there, and make boxes an input",
     "_contrib_PSROIPooling": "position-sensitive pooling of regions",
     "_contrib_Proposal": "region proposals: cut the model there, and make boxes an input",
-    "_contrib_box_nms": KEEPS,
 }
 """Operator -> what stands in the way."""
 

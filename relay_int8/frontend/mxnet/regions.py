@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
+from relay_int8.frontend.mxnet.boxes import centre_and_size, decoded, halves
 from relay_int8.frontend.mxnet.step import Converter, MxnetStep
 from relay_int8.frontend.regions import roi_align as of_boxes
 from relay_int8.graph.dataflow import shape
@@ -76,31 +77,14 @@ def decoded_boxes(step: MxnetStep) -> relax.Expr:
     x, anchors = step.operands("data", "anchors")
     attrs = step.attributes
     kind, limit = attrs.text("format", "center"), attrs.real("clip", -1.0)
-    spread = np.array([attrs.real(f"std{i}", 1.0) for i in range(4)], "float32")
-    parts = [
-        step.emit("part", relax.op.strided_slice(anchors, [2], [begin], [begin + 2]))
-        for begin in (0, 2)
-    ]
+    spread = np.array([attrs.real(f"std{i}", 1.0) for i in range(4)])
     if kind == "corner":
-        size = step.emit("size", relax.op.subtract(parts[1], parts[0]))
-        half = step.emit("half", relax.op.multiply(size, step.number(0.5)))
-        parts = [step.emit("middle", relax.op.add(parts[0], half)), size]
-    elif kind != "center":
+        pair = centre_and_size(step, anchors)
+    elif kind == "center":
+        pair = halves(step, anchors)
+    else:
         raise ValueError(f"its format is {kind!r}, not center or corner")
-    middle, size = parts
-    scaled = step.emit("scaled", relax.op.multiply(x, relax.const(spread)))
-    move, stretch = (
-        step.emit("pair", relax.op.strided_slice(scaled, [2], [begin], [begin + 2]))
-        for begin in (0, 2)
-    )
-    if limit > 0:
-        stretch = step.emit("limited", relax.op.minimum(stretch, step.number(limit)))
-    moved = step.emit("moved", relax.op.multiply(move, size))
-    middle = step.emit("centre", relax.op.add(moved, middle))
-    grown = step.emit("grown", relax.op.multiply(step.emit("exp", relax.op.exp(stretch)), size))
-    half = step.emit("extent", relax.op.multiply(grown, step.number(0.5)))
-    ends = [relax.op.subtract(middle, half), relax.op.add(middle, half)]
-    return relax.op.concat([step.emit("corner", end) for end in ends], 2)
+    return decoded(step, x, pair, spread, limit)
 
 
 REGIONS: dict[str, Converter] = {

@@ -10,6 +10,8 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from relay_int8.frontend.importing import RANDOM_NUMBERS
 from relay_int8.frontend.onnx.contrib.channels_last import CHANNELS_LAST
 from relay_int8.frontend.onnx.contrib.classical import CLASSICAL
+from relay_int8.frontend.onnx.contrib.detections import DOMAIN as TENSORRT
+from relay_int8.frontend.onnx.contrib.detections import PLUGINS
 from relay_int8.frontend.onnx.contrib.experimental import EXPERIMENTAL
 from relay_int8.frontend.onnx.contrib.fused import FUSED
 from relay_int8.frontend.onnx.contrib.fused_attention import ATTENTION
@@ -55,7 +57,7 @@ STANDARD_TOO = {"Gelu", "SimplifiedLayerNormalization"}
 TWINS = {"DequantizeLinear", "GridSample", "QLinearConv", "QuantizeLinear", "Trilu"}
 """Operators of com.microsoft that are standard ones, of types or layouts that these lack."""
 
-OURS = CONVERTERS | EXPERIMENTAL | QUANTIZED | CONTRIB | CLASSICAL | TRAINED
+OURS = CONVERTERS | EXPERIMENTAL | QUANTIZED | CONTRIB | CLASSICAL | TRAINED | PLUGINS
 
 BRANCH = "If"
 """Exporters choose by a shape whether they squeeze; where shapes are static that is decided."""
@@ -70,7 +72,13 @@ def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *EXPERIMENTAL, *QUANTIZED}
     standard_ones |= {BRANCH, LOOP, SCAN}
     standard_ones = (standard_ones - UNTRIMMED - EXPANDED - CONTRIB.keys()) | SEQUENCES.keys()
-    known = {"": standard_ones | STANDARD_TOO, MS: CONTRIB.keys() | TWINS, ".ml": set(CLASSICAL)}
+    standard_ones |= PLUGINS.keys() | STANDARD_TOO
+    known = {
+        "": standard_ones,
+        TENSORRT: set(PLUGINS),
+        MS: CONTRIB.keys() | TWINS,
+        ".ml": set(CLASSICAL),
+    }
     known |= {domain: set(TRAINED) for domain in DOMAINS}
     missing: dict[str, list[str]] = {}
     for node in graph.node:

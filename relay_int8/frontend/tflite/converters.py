@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from relay_int8.frontend.tflite.arithmetic import ARITHMETIC
 from relay_int8.frontend.tflite.creation import CREATION
+from relay_int8.frontend.tflite.detections import DETECTIONS
 from relay_int8.frontend.tflite.images import IMAGES
 from relay_int8.frontend.tflite.indices import INDICES
 from relay_int8.frontend.tflite.landmarks import LANDMARKS
@@ -19,6 +20,7 @@ from relay_int8.frontend.tflite.volumes import VOLUMES
 CONVERTERS: dict[str, Converter] = {
     **ARITHMETIC,
     **CREATION,
+    **DETECTIONS,
     **IMAGES,
     **INDICES,
     **LANDMARKS,
@@ -42,6 +44,8 @@ SETTINGS: dict[str, tuple[int, ...]] = {
     "EXPAND_DIMS": (1,),
     "MEAN": (1,),
     "MIRROR_PAD": (1,),
+    "NON_MAX_SUPPRESSION_V4": (2, 3, 4),
+    "NON_MAX_SUPPRESSION_V5": (2, 3, 4, 5),
     "ONE_HOT": (1, 2, 3),
     "PAD": (1,),
     "PADV2": (1, 2),

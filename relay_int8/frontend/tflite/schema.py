@@ -240,9 +240,21 @@ CUSTOM_MAPS = {
         "scale_y",
         "subset_idxs",
     ),
+    "CUSTOM TFLite_Detection_PostProcess": (
+        "max_detections",
+        "max_classes_per_detection",
+        "nms_score_threshold",
+        "nms_iou_threshold",
+        "num_classes",
+        "y_scale",
+        "x_scale",
+        "h_scale",
+        "w_scale",
+    ),
     "CUSTOM TransformTensorBilinear": _SIZE,
 }
-"""Operators of MediaPipe (their version 2) whose options are a map in FlexBuffers -> its names."""
+"""Operators whose options are a map in FlexBuffers -> names that it has: MediaPipe's version 2, and
+the end of TensorFlow's detectors."""
 
 GRAPHS = ("body", "condition", "first", "graph", "otherwise", "then")
 """Options that are numbers of graphs."""

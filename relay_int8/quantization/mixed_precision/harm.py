@@ -10,6 +10,7 @@ from relay_int8.calibration.observe import Progress
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError
 from relay_int8.graph.batch import with_batch
+from relay_int8.graph.compared import compared_tensors
 from relay_int8.numerics.snr import least_snr_db
 from relay_int8.quantization.mixed_precision.sensitivity import simulation_of
 from relay_int8.quantization.quantize import planned_with_floats
@@ -40,7 +41,9 @@ def by_harm(
     layers = [layer for layer in quantized.plan.layers if layer.integer]
     linear = [layer.name for layer in layers if layer.macs]
     rest = [layer.name for layer in layers if not layer.macs]
-    network = NumpyNetwork(with_batch(quantized.reference, 1), quantized.plan.additions)
+    mod = with_batch(quantized.reference, 1)
+    outputs_compared = compared_tensors(mod["main"])
+    network = NumpyNetwork(mod, quantized.plan.additions, outputs=outputs_compared)
     work = len(linear) * sum(layer.macs for layer in quantized.plan.layers)
     chosen = list(islice(images, max(1, min(IMAGES, MACS // max(work, 1)))))
     if not chosen:

@@ -17,6 +17,7 @@ from relay_int8.calibration.observe import Progress
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError
 from relay_int8.graph.batch import with_batch
+from relay_int8.graph.compared import compared_tensors
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.plan import LayerPlan, Plan
 from relay_int8.numerics import qparams
@@ -86,7 +87,8 @@ class Variants:
         self.quantized = quantized
         self._mod = with_batch(quantized.reference, 1)
         self._simulation = simulation_of(quantized)
-        network = NumpyNetwork(self._mod, quantized.plan.additions)
+        self._outputs = list(compared_tensors(self._mod["main"]))
+        network = self._network(quantized.plan)
         chunks = list(network.images(islice(images, samples)))
         if not chunks:
             raise CalibrationError("no image found; sensitivity is measured on images")
@@ -104,11 +106,14 @@ class Variants:
 
     def fit(self, plan: Plan) -> Fit:
         """Return how near the network of ``plan`` is to FP32."""
-        network = NumpyNetwork(self._mod, plan.additions)
+        network = self._network(plan)
         simulation = replace(self._simulation, plan=plan)
         runs = [(wanted, network.run(chunk, simulation)) for chunk, wanted in self._wanted]
         same = sum(_agreeing(*run, network.outputs[0]) for run in runs)
         return Fit(snr_db=least_snr_db(runs), agreement=same / self.samples)
+
+    def _network(self, plan: Plan) -> NumpyNetwork:
+        return NumpyNetwork(self._mod, plan.additions, outputs=self._outputs)
 
 
 def measure_sensitivity(variants: Variants, progress: Progress | None = None) -> Sensitivity:

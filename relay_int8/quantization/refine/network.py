@@ -45,16 +45,25 @@ class NumpyNetwork:
         Normalized float module of batch 1.
     separate
         Additions and functions that are layers of their own (``find_groups``).
+    outputs
+        Names of the tensors that it gives; None: its results.
     """
 
-    def __init__(self, mod: IRModule, separate: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        mod: IRModule,
+        separate: Iterable[str] = (),
+        *,
+        outputs: Iterable[str] | None = None,
+    ) -> None:
         func = mod["main"]
         self.mod = mod
         self.separate = frozenset(separate)
         self.groups = _with_whole_parts(find_groups(func, separate=self.separate))
         self.layers = {group.name: group for group in self.groups}
         self.inputs = [str(param.name) for param in func.params]
-        self.outputs = [str(var.name) for var in dataflow.results(func)]
+        results = (str(var.name) for var in dataflow.results(func))
+        self.outputs = list(results if outputs is None else outputs)
         self._values = dict(dataflow.calls(func))
         self._evaluators: dict[str, Callable[[Sequence[Array]], Array]] = {}
         self._read_last = read_last(self.groups)

@@ -16,6 +16,7 @@ from relay_int8.calibration.table import CalibrationTable
 from relay_int8.compiler.passes.qdq.correct_bias import corrected_biases
 from relay_int8.data.dataset import Image
 from relay_int8.errors import CalibrationError
+from relay_int8.graph.compared import compared_tensors
 from relay_int8.graph.groups import find_groups
 from relay_int8.graph.layers import averaged_tensors, linear_layers
 from relay_int8.graph.plan import Plan
@@ -82,7 +83,9 @@ class Trial:
         additions = annotate(mod, config).additions
         numbers = list(range(len(judging)))
         halves, others = _halves(numbers[:fitting]), _halves(numbers[fitting:])
-        self._fits = [_Fit(mod, [judging[i] for i in half], additions) for half in halves]
+        # A metric is of results; decibels of what can be compared.
+        outputs = None if metric is not None else list(compared_tensors(mod["main"]))
+        self._fits = [_Fit(mod, [judging[i] for i in half], additions, outputs) for half in halves]
         self._held_out = [
             HeldOut(
                 self._fits[1 - half].floats,
@@ -156,13 +159,22 @@ class _Fit:
         In their order.
     additions
         Those that are layers of their own in the default's plan.
+    outputs
+        Names of the tensors that are judged; None: the results.
     """
 
-    def __init__(self, mod: IRModule, images: list[Image], additions: frozenset[str]) -> None:
+    def __init__(
+        self,
+        mod: IRModule,
+        images: list[Image],
+        additions: frozenset[str],
+        outputs: list[str] | None,
+    ) -> None:
         self._mod = mod
+        self._outputs = outputs
         self._images = images
         self._additions = additions
-        self.floats = FloatTensors(NumpyNetwork(mod, additions), images)
+        self.floats = FloatTensors(NumpyNetwork(mod, additions, outputs=outputs), images)
         self._equalized = lru_cache(maxsize=None)(self._equalize)
         self._planned = lru_cache(maxsize=None)(self._plan)
         self._calibrated = lru_cache(maxsize=None)(self._calibrate)
@@ -207,7 +219,7 @@ class _Fit:
         equalized = self._equalized(config.applied.equalization)
         func = equalized.mod["main"]
         plan = annotate(equalized.mod, config)
-        network = NumpyNetwork(equalized.mod, plan.additions)
+        network = NumpyNetwork(equalized.mod, plan.additions, outputs=self._outputs)
         return _Planned(
             plan=plan,
             functions=read_functions(func, plan),

@@ -6,14 +6,15 @@ from tvm import relax
 
 from relay_int8.compiler.passes.lower.check_kernels import CheckKernels
 from relay_int8.errors import UnsupportedOpError
-from relay_int8.graph.attributes import TEMPLATE
+from relay_int8.graph.attributes import SPEC, TEMPLATE
 from relay_int8.graph.dataflow import FunctionWriter
+from schedules.spec import Spec, Suppression, to_json
 
 pytestmark = pytest.mark.fast
 
 
 def two_kernels(
-    between: str, *, is_read: bool = True, template: str = "dense_vnni"
+    between: str, *, is_read: bool = True, template: str = "dense_vnni", spec: Spec | None = None
 ) -> tvm.IRModule:
     """Return a kernel that writes ``between`` and, if it is read, one that reads it."""
     writer = FunctionWriter()
@@ -24,6 +25,7 @@ def two_kernels(
         a = te.placeholder((4,), types[0], name="a")
         kernel = te.create_prim_func([a, te.compute((4,), lambda i: a[i].astype(types[1]))])
         kernel = kernel.with_attr(TEMPLATE, template) if template else kernel
+        kernel = kernel.with_attr(SPEC, to_json(spec)) if spec else kernel
         out = relax.TensorType((4,), types[1])
         call = relax.call_tir(writer.add_kernel(kernel, name), [source], out)
         return writer.emit(name, call)
@@ -46,8 +48,15 @@ def test_an_accumulator_between_kernels_is_refused():
         two_kernels("int8"),
         two_kernels("int32", is_read=False),
         two_kernels("int32", template=""),
+        two_kernels("int32", spec=Suppression(batch=1, boxes=4, max_output=4)),
     ],
-    ids=["reals", "steps", "counts that are a result", "indices of a float island"],
+    ids=[
+        "reals",
+        "steps",
+        "counts that are a result",
+        "indices of a float island",
+        "numbers of boxes",
+    ],
 )
 def test_others_pass_unchanged(expect_rewrite, mod):
     expect_rewrite(CheckKernels(), mod, mod)

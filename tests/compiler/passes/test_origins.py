@@ -9,9 +9,9 @@ from tvm.target import Target
 from relay_int8.compiler.build import compile_module, kernel_calls
 from relay_int8.compiler.kernel_calls import KernelCall
 from relay_int8.graph import dataflow
+from relay_int8.graph.compared import returning
 from relay_int8.graph.origins import Origin
 from relay_int8.quantization.mixed_precision import costs
-from relay_int8.report import fidelity
 from schedules.targets import TARGETS
 from tests.quantized_networks import QuantizedNetwork, assert_found_equals_oracle
 from tests.run_built import run_built
@@ -85,7 +85,7 @@ def test_costs_of_a_plan_count_its_conversions():
 
 def test_fidelity_looks_behind_the_pair_of_a_tensor():
     network, names = QuantizedNetwork.make(misnamed(), any_params), ["a", "a:dq", "outputs"]
-    main = fidelity._returning(network.mod, names)["main"]
+    main = returning(network.mod, names)["main"]
     values = dict(dataflow.calls(main))
     *paired, last = dataflow.results(main)
     assert [dataflow.operator(values[var]) for var in paired] == ["dequantize"] * 2

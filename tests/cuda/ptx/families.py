@@ -25,10 +25,11 @@ from tests.cuda import (
     test_recurrence,
     test_rows,
     test_sample2d,
+    test_suppression,
     test_symbolic_batch,
 )
 from tests.cuda.run_template import Built, Case
-from tests.schedules import numpy_kernels, product_cases, recurrence_cases
+from tests.schedules import numpy_kernels, product_cases, recurrence_cases, suppression_cases
 from tests.schedules.any_layout_runs import random_tensors
 
 
@@ -112,6 +113,10 @@ def _recurrent_arrays(name: str) -> Arrays:
     return recurrence_cases.arrays_of(test_recurrence.SPECS[name])
 
 
+def _suppression_arrays(name: str) -> Arrays:
+    return suppression_cases.arrays_of(test_suppression.SPECS[name])
+
+
 def _fixed_point_arrays(name: str) -> Arrays:
     spec = test_fixed_point.CASES[name].spec
     if name in test_fixed_point.LINEAR:
@@ -180,4 +185,5 @@ FAMILIES = {
         test_symbolic_batch.CASES, _open_batch_arrays, "residual_u8", "max_pool"
     ),
     "sample2d": _others(test_sample2d.CASES, _sample_arrays, "plain_words"),
+    "suppression": _others(test_suppression.CASES, _suppression_arrays, "limits", "labels"),
 }  # fmt: skip

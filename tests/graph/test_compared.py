@@ -1,0 +1,70 @@
+"""What is compared of detectors: in front of a suppression its scores and boxes."""
+
+import pytest
+
+from relay_int8.compiler.pipeline import normalize
+from relay_int8.frontend.mxnet import import_mxnet
+from relay_int8.graph.compared import compared_tensors, returning
+from relay_int8.graph.dataflow import results, shape
+from tests.detection_networks import SIZE, mxnet_ssd, tflite_ssd
+from tests.mxnet_models import MxnetModel
+
+pytestmark = pytest.mark.fast
+
+
+def mxnet_module(tmp_path, *, gluon: bool):
+    net = MxnetModel()
+    path = net.save(tmp_path, mxnet_ssd(net, gluon=gluon))
+    return normalize()(import_mxnet(path, inputs={"data": (1, 3, SIZE, SIZE)}))
+
+
+def test_scores_and_boxes_in_front_of_a_suppression(tmp_path):
+    mod = normalize()(tflite_ssd().imported(tmp_path))
+    found = compared_tensors(mod["main"])
+    assert list(found) == ["y40/of_best", "y40/boxes"]
+    assert set(found.values()) == {"y40/kept"}
+    assert list(compared_tensors(mxnet_module(tmp_path, gluon=True)["main"])) == [
+        "kept/scores", "kept/boxes",
+    ]  # fmt: skip
+
+
+def test_results_that_nothing_suppresses_stay(tmp_path):
+    net = tflite_ssd()
+    predictions = net.graph.operators[-1].inputs[1]
+    net.graph.outputs = [predictions, net.graph.outputs[3]]
+    found = compared_tensors(normalize()(net.imported(tmp_path))["main"])
+    assert found == {"predictions": "", "y40/of_best": "y40/kept", "y40/boxes": "y40/kept"}
+
+
+def test_networks_without_suppression_are_compared_by_their_results(tmp_path):
+    net = tflite_ssd()
+    net.graph.outputs = net.graph.operators[-1].inputs[1:2]
+    net.graph.operators.pop()
+    mod = normalize()(net.imported(tmp_path))
+    assert compared_tensors(mod["main"]) == {"predictions": ""}
+
+
+def test_of_two_suppressions_the_first_one_counts(tmp_path):
+    net = MxnetModel()
+    first = mxnet_ssd(net, gluon=True)
+    second = net.op("_contrib_box_nms", "again", first, id_index=0)
+    path = net.save(tmp_path, second)
+    mod = normalize()(import_mxnet(path, inputs={"data": (1, 3, SIZE, SIZE)}))
+    found = compared_tensors(mod["main"])
+    assert list(found) == ["kept/scores", "kept/boxes"]
+
+
+def test_inputs_of_a_network_are_not_compared(tmp_path):
+    net = MxnetModel()
+    rows = net.variable("data")
+    path = net.save(tmp_path, net.op("_contrib_box_nms", "kept", rows))
+    mod = normalize()(import_mxnet(path, inputs={"data": (1, 9, 6)}))
+    assert list(compared_tensors(mod["main"])) == ["kept/scores", "kept/boxes"]
+
+
+def test_a_module_returns_what_is_compared(tmp_path):
+    mod = mxnet_module(tmp_path, gluon=True)
+    names = list(compared_tensors(mod["main"]))
+    found = returning(mod, names)
+    assert [shape(var) for var in results(found["main"])] == [(1, 1, 144), (1, 144, 4)]
+    assert [str(var.name) for var in results(mod["main"])] == ["detections"]

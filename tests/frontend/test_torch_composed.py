@@ -367,6 +367,27 @@ def test_numbers_that_are_combined_at_indices(reduce, with_self):
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("shift", [0, -4])
+def test_an_index_that_is_computed(shift: int):
+    """``boxes[:, scores.argmax()]``, as trackers keep the best box, is an item and a selection."""
+
+    def number(value: int) -> relax.Expr:
+        return relax.const(value, "int64")
+
+    def best(x: relax.Expr) -> relax.Expr:
+        place = relax.op.argmax(relax.op.reshape(x, (-1,)), 0)
+        return relax.op.add(relax.op.floor_mod(place, number(4)), number(shift))
+
+    (found,) = computed("item", A, self=best)
+    assert found == A.argmax() % 4 + shift
+    (found,) = computed("select", A, self=A, dim=1, index=best)
+    np.testing.assert_array_equal(found, A[:, A.argmax() % 4])
+    with pytest.raises(NotImplementedError, match="its start is a number that depends on values"):
+        computed("slice", A, self=A, dim=1, start=best)
+    with pytest.raises(NotImplementedError, match="one of its size is a number that depends on"):
+        computed("view", A, self=A, size=[best, 3])
+
+
 def test_constant_matrices_have_any_size():
     """Normalizing flows mix channels by a matrix of weights, and add its log determinant."""
     w = np.random.default_rng(3).normal(size=(2, 6, 6)).astype("float32")

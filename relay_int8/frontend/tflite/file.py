@@ -23,6 +23,7 @@ from relay_int8.frontend.tflite.schema import (
     OPERATORS,
     OPTIONS,
     OTHER_TYPES,
+    REALS,
     TEXT,
     TYPES,
     VERSION,
@@ -32,7 +33,7 @@ from relay_int8.frontend.tflite.tables import Array, Flatbuffer, FlatbufferTable
 
 MAX_RANK = 8
 DENSIFY = "DENSIFY"
-OptionValue = int | float | str | tuple[int, ...]
+OptionValue = int | float | str | tuple[int, ...] | tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -346,6 +347,8 @@ def _option(options: FlatbufferTable | None, index: int, form: str, default: flo
     if form == INTEGERS:
         values = () if options is None else options.array(index, "i4")[: MAX_RANK + 1]
         return tuple(int(value) for value in values)
+    if form == REALS:
+        return () if options is None else tuple(options.array(index, "f4").tolist())
     if form == TEXT:
         return "" if options is None else options.text(index)
     value: OptionValue = default if options is None else options.number(index, form, default)

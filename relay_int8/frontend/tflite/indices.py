@@ -129,6 +129,16 @@ def _broadcast_to(step: TfliteStep) -> Result:
     return relax.op.broadcast_to(step.plain(0), list(step.integers(1, "shape")))
 
 
+def _buckets(step: TfliteStep) -> Result:
+    """Return how many boundaries are not above each element."""
+    x, boundaries = step.plain(0), np.array(step.options["boundaries"], "float32")
+    if dtype(x) != "float32":
+        x = step.emit("real", relax.op.astype(x, "float32"))
+    column = step.emit("column", relax.op.expand_dims(x, -1))
+    reached = step.emit("reached", relax.op.greater_equal(column, relax.const(boundaries)))
+    return relax.op.sum(step.emit("ones", relax.op.astype(reached, "int32")), [-1])
+
+
 def _top(step: TfliteStep) -> list[Result]:
     """Return the largest elements of each row and where they are."""
     (count,) = step.integers(1, "count")
@@ -141,6 +151,7 @@ def _top(step: TfliteStep) -> list[Result]:
 
 INDICES: dict[str, Converter] = {
     "BROADCAST_TO": _broadcast_to,
+    "BUCKETIZE": _buckets,
     "CUMSUM": _cumulative_sum,
     "DYNAMIC_UPDATE_SLICE": _updated_slice,
     "EMBEDDING_LOOKUP": _embedding_lookup,

@@ -220,7 +220,8 @@ class _Reader:
 
     def _custom_map(self, kind: str, table: FlatbufferTable) -> dict[str, OptionValue]:
         """Return the options of an operator that is not TFLite's: a map in FlexBuffers."""
-        options = read_map(Flatbuffer(self._path, table.array(5, "u1").tobytes()))
+        buffer = Flatbuffer(self._path, table.array(5, "u1").tobytes())
+        options: dict[str, OptionValue] = {**read_map(buffer)}
         for name in CUSTOM_MAPS[kind]:
             if name not in options:
                 raise self._fault(f"{kind} has no option {name}")

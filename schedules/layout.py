@@ -49,7 +49,7 @@ class Layout:
     def pack(self, array: np.ndarray) -> np.ndarray:
         """Return a logical array as it lies in memory; lanes past the last channel are zero."""
         if self == ROW:
-            return np.ascontiguousarray(array)
+            return np.asarray(array, order="C")  # ascontiguousarray gives a scalar an axis
         if not self.block:
             return np.ascontiguousarray(array.transpose(0, 2, 3, 1))
         n, c, h, w = array.shape

@@ -3,30 +3,51 @@
     det(M)     = sum over j of (-1)^j * M[0, j] * det(M without row 0 and column j)
     inverse(M) = adjugate(M) / det(M)
 
-Poses, cameras and affine maps have 2 to 4 rows; a network computes them in float.
+Poses, cameras and affine maps have 2 to 4 rows; a network computes them in float. Constant matrices
+have any size, and their results are constants: flows mix channels by a matrix of weights.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.emit import Emit
-from relay_int8.graph.dataflow import dtype, shape
+from relay_int8.graph.dataflow import constant, dtype, shape
+
+Array = np.ndarray[Any, Any]
 
 MOST_ROWS = 4  # twice the terms with each row more, and less and less accurate
 
 
 def determinant(emit: Emit, x: relax.Expr) -> relax.Expr:
     """Return (...,) determinants of (..., n, n) matrices."""
+    known = _known(x)
+    if known is not None:
+        return relax.const(np.linalg.det(known).astype(dtype(x)))
     minors = _Minors(emit, x)
     whole = tuple(range(minors.size))
     *outer, _, _ = shape(x)
     return relax.op.reshape(minors.of(whole, whole), outer)
 
 
+def sign_and_log(emit: Emit, x: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
+    """Return the signs of (...,) determinants, and the logarithms of their sizes."""
+    known = _known(x)
+    if known is not None:  # a determinant of many rows may be no float
+        sign, log = np.linalg.slogdet(known)
+        return relax.const(sign.astype(dtype(x))), relax.const(log.astype(dtype(x)))
+    det = emit("det", determinant(emit, x))
+    return relax.op.sign(det), relax.op.log(emit("size", relax.op.abs(det)))
+
+
 def inverse(emit: Emit, x: relax.Expr) -> relax.Expr:
     """Return the inverses of (..., n, n) matrices; of singular ones no finite numbers."""
+    known = _known(x)
+    if known is not None and np.linalg.slogdet(known).sign.all():
+        return relax.const(np.linalg.inv(known).astype(dtype(x)))
     minors = _Minors(emit, x)
     whole = tuple(range(minors.size))
     if minors.size == 1:
@@ -51,6 +72,14 @@ def product(emit: Emit, a: relax.Expr, b: relax.Expr) -> relax.Expr:
     columns = emit("columns", relax.op.expand_dims(b, -3))
     parts = emit("parts", relax.op.multiply(rows, columns))
     return relax.op.sum(parts, [-2])
+
+
+def _known(x: relax.Expr) -> Array | None:
+    """Return the square matrices of a constant in float64, or None."""
+    array = constant(x)
+    if array is None or array.shape[-1] != array.shape[-2] or 0 in array.shape:
+        return None
+    return array.astype(np.float64)
 
 
 class _Minors:

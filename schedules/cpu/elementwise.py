@@ -92,7 +92,7 @@ def extents(sch: Schedule, loops: list[LoopRV]) -> int:
 
 def apply(sch: Schedule, block: SBlockRV, tiles: ElementwiseUnrolling) -> None:
     """Fuse, parallelize and vectorize the loops of one elementwise block."""
-    loops = list(sch.get_loops(block))
+    loops = list(sch.get_loops(block)) or [sch.add_unit_loop(block)]  # a scalar has no loops
     annotations = sch.get(block).annotations
     run = int(annotations["run"])
     if "pieces" in annotations:

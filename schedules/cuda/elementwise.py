@@ -102,7 +102,7 @@ def apply(sch: Schedule, name: str, threads: int | ExprRV) -> None:
 
 def _loops(sch: Schedule, block: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
     """Return the loops of a block over y, and those over a window."""
-    loops = list(sch.get_loops(block))
+    loops = list(sch.get_loops(block)) or [sch.add_unit_loop(block)]  # a scalar has no loops
     axes = sch.get(block).iter_vars
     count = sum(int(axis.iter_type) == tirx.IterVar.CommReduce for axis in axes)
     return loops[: len(loops) - count], loops[len(loops) - count :]

@@ -74,7 +74,7 @@ def assert_equal(built: Built, name: str, batch: int = 1) -> None:
 
 def batch_of(spec: Any, arrays: Arrays) -> int:
     """Return the outermost extent, which may be symbolic in ``spec``."""
-    return len(arrays[spec.tensors[0]])
+    return int(np.atleast_1d(arrays[spec.tensors[0]]).shape[0])
 
 
 def memory_of(

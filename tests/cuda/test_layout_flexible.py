@@ -58,6 +58,7 @@ def rows() -> dict[str, tuple[Case, Arrays]]:
     return {
         "add": row(binary("add"), SUM),
         "add_flat": row(binary("add", (7,), shape=(7,)), SUM, ROW),
+        "add_scalars": row(binary("add", (), shape=()), SUM, ROW),
         "add_nhwc": row(binary("add"), SUM, NHWC),
         "difference": row(binary("add"), SUM | {"m_b": f32(-0.61)}),
         "max": row(binary("max"), SUM),

@@ -138,6 +138,21 @@ def test_scales_are_checked(tmp_path):
     refused("int8 has a zero point of 300", zeroPoint=[300] * 4)
 
 
+def test_a_channel_of_zeros_may_have_no_scale(tmp_path):
+    """The imaginary part of frequency 0 in a Fourier transform, quantized by TFLite."""
+    net = quantized(convolution())
+    weights, bias = net.graph.tensors[1:3]
+    for tensor in (weights, bias):
+        data = net.model.buffers[tensor.buffer].data = net.model.buffers[tensor.buffer].data.copy()
+        data.reshape(4, -1)[2] = 0
+    given = net.imported(tmp_path)
+    for tensor in (weights, bias):
+        tensor.quantization.scale = [*tensor.quantization.scale]
+        tensor.quantization.scale[2] = 0.0
+    (x,) = net.inputs()
+    np.testing.assert_array_equal(run_fast(net.imported(tmp_path), x)[0], run_fast(given, x)[0])
+
+
 def test_biases_with_the_axis_of_their_weights(tmp_path):
     """As converters of 2019 wrote them (person_detect of TFLite Micro)."""
     net = quantized(convolution())
@@ -202,6 +217,23 @@ def test_activations_of_int16_are_reals(tmp_path):
     (y,) = run_fast(mod, (x * np.float32(taken.quantization.scale[0])).astype("float32"))
     (expected,) = run_interpreter(net, [x], "reference")
     np.testing.assert_allclose(y / given.quantization.scale[0], expected, rtol=0, atol=1)
+
+
+def test_scalars_of_int16_stay_scalars(tmp_path):
+    """Scores of attention are multiplied by one: the root of the width."""
+    net = TfliteModel()
+    x, factor = net.input("x", (2, 3)), net.tensor("factor", (), "int16", np.int16(20000))
+    y = net.op("MUL", x, factor, options="MulOptions", name="y")
+    net.graph.outputs = [y]
+    for index in (x, factor, y):
+        tensor = net.graph.tensors[index]
+        tensor.type = TYPES_OF_NAMES["int16"]
+        tensor.quantization = schema.QuantizationParametersT(scale=[1e-4], zeroPoint=[0])
+    net.graph.tensors[y].shape = [2, 3]
+    with pytest.warns(match="has int16 activations"):
+        mod = net.imported(tmp_path)
+    reals = np.arange(6, dtype="float32").reshape(2, 3)
+    np.testing.assert_allclose(run_fast(mod, reals)[0], 2 * reals, rtol=1e-6)
 
 
 def test_the_ending_tells_the_format(tmp_path):

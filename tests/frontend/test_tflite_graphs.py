@@ -22,6 +22,24 @@ from tests.tflite_models import (
 from tests.x86_targets import FASTEST
 
 
+def test_categories_may_be_integers_with_a_scale(tmp_path):
+    """One-hot categories as TFLite's converter quantizes them, in front of a dense layer."""
+    net = TfliteModel(4)
+    at = net.op("ARG_MAX", net.input("x", (3, 6)), net.constant(1), options="ArgMaxOptions",
+                dtype="int32", outputType=2)  # fmt: skip
+    ends = [net.tensor(name, (), "int8", np.int8(q)) for name, q in (("on", 127), ("off", -128))]
+    y = net.op("ONE_HOT", at, net.constant(6), *ends, options="OneHotOptions", axis=-1,
+               dtype="int8")  # fmt: skip
+    for index in (*ends, y):
+        set_scale(net, index, 1 / 255, -128)
+    net.graph.tensors[y].shape = [3, 6]
+    net.graph.outputs = [net.op("DEQUANTIZE", y)]
+    net.graph.tensors[net.graph.outputs[0]].shape = [3, 6]
+    (x,) = net.inputs()
+    (found,) = run_fast(net.imported(tmp_path), x)
+    np.testing.assert_allclose(found, np.eye(6)[x.argmax(1)], atol=1e-6)
+
+
 def inner(net: TfliteModel) -> TfliteModel:
     """Return another graph of the same file, in the making."""
     other = TfliteModel(1)

@@ -319,7 +319,9 @@ def chained():
 CASES |= {"split": split, "padv2": padded_with, "chained": chained}
 
 
-FLOAT_CASES |= {"chosen": chosen, "indexed": indexed, "shaped": shaped}
+symmetric = one("MIRROR_PAD", IMAGE, after=[((0, 1), (3, 2), (0, 7), (0, 0))],
+                options="MirrorPadOptions", mode=1)  # fmt: skip
+FLOAT_CASES |= {"chosen": chosen, "indexed": indexed, "shaped": shaped, "symmetric": symmetric}
 
 
 LINEAR = [

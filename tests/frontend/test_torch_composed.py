@@ -367,9 +367,41 @@ def test_numbers_that_are_combined_at_indices(reduce, with_self):
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("shift", [0, -4])
+def test_an_index_that_is_computed(shift: int):
+    """``boxes[:, scores.argmax()]``, as trackers keep the best box, is an item and a selection."""
+
+    def number(value: int) -> relax.Expr:
+        return relax.const(value, "int64")
+
+    def best(x: relax.Expr) -> relax.Expr:
+        place = relax.op.argmax(relax.op.reshape(x, (-1,)), 0)
+        return relax.op.add(relax.op.floor_mod(place, number(4)), number(shift))
+
+    (found,) = computed("item", A, self=best)
+    assert found == A.argmax() % 4 + shift
+    (found,) = computed("select", A, self=A, dim=1, index=best)
+    np.testing.assert_array_equal(found, A[:, A.argmax() % 4])
+    with pytest.raises(NotImplementedError, match="its start is a number that depends on values"):
+        computed("slice", A, self=A, dim=1, start=best)
+    with pytest.raises(NotImplementedError, match="one of its size is a number that depends on"):
+        computed("view", A, self=A, size=[best, 3])
+
+
+def test_constant_matrices_have_any_size():
+    """Normalizing flows mix channels by a matrix of weights, and add its log determinant."""
+    w = np.random.default_rng(3).normal(size=(2, 6, 6)).astype("float32")
+    sign, log = np.linalg.slogdet(w.astype("float64") * 1e-9)  # determinants of 1e-54
+    found = computed("_linalg_slogdet", A, A=w * np.float32(1e-9))
+    assert_close(found, [sign, log])
+    assert_close(computed("linalg_inv_ex", A, A=w), [np.linalg.inv(w.astype("float64"))])
+    assert_close(computed("linalg_det", A, A=w), [np.linalg.det(w.astype("float64"))])
+
+
 def test_matrices_that_cannot_be_inverted_here_are_refused():
+    x = np.eye(5, dtype="float32")
     with pytest.raises(NotImplementedError, match="matrices of 5 rows; 4 are the most"):
-        computed("linalg_inv", np.eye(5, dtype="float32"), A=np.eye(5, dtype="float32"))
+        computed("linalg_inv", x, A=x)
     with pytest.raises(ValueError, match="which are not square"):
         computed("linalg_det", A, A=A)
     with pytest.raises(NotImplementedError, match="a norm of matrices of order nuc"):

@@ -43,7 +43,9 @@ def indexed():
     found = net.op("EMBEDDING_LOOKUP", net.op(
         "ARG_MAX", x, net.constant(1), options="ArgMaxOptions", dtype="int32", outputType=2
     ), net.weights(6, 4))  # fmt: skip
-    return net.finish(values, rows, found)
+    buckets = net.op("BUCKETIZE", x, options="BucketizeOptions", boundaries=[-0.5, 0.0, 1.25],
+                     dtype="int32")  # fmt: skip
+    return net.finish(values, rows, found, buckets)
 
 
 def shaped():

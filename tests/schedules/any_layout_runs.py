@@ -72,7 +72,8 @@ def run(built, spec: Spec, layouts: Layouts, tensors: Arrays, params: Arrays) ->
         in_memory(tensors[n], layout)
         for n, layout in zip(spec.tensors, layouts.inputs, strict=True)
     ]
-    shape = layouts.output.physical_shape(sizes(spec, "y", len(tensors[spec.tensors[0]])))
+    batch = np.atleast_1d(tensors[spec.tensors[0]]).shape[0]
+    shape = layouts.output.physical_shape(sizes(spec, "y", batch))
     y = tvm.runtime.tensor(np.full(shape, 77, spec.dtype("y")))
     constants = [params[name] for name in spec.params]
     built["main"](*(tvm.runtime.tensor(a) for a in (*inputs, *constants)), y)

@@ -153,7 +153,7 @@ def test_binary_float32_output():
     check(binary("rdiv", (2, 3, 5, 7), types=("int8", "int8", "float32")), QUOTIENT, NCHW16C)
 
 
-@pytest.mark.parametrize("dims", [(5,), (3, 7), (2, 3, 5), (1, 40000), (3, 8, 40, 40)], ids=str)
+@pytest.mark.parametrize("dims", [(), (5,), (3, 7), (2, 3, 5), (1, 40000), (3, 8, 40, 40)], ids=str)
 def test_binary_any_rank_and_size(dims):
     """Above 16384 elements kernels are parallel; 40000 is no multiple of a vector."""
     check(binary("add", dims), SUM)

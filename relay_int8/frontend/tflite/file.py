@@ -23,6 +23,7 @@ from relay_int8.frontend.tflite.schema import (
     OPERATORS,
     OPTIONS,
     OTHER_TYPES,
+    REALS,
     TEXT,
     TYPES,
     VERSION,
@@ -32,7 +33,7 @@ from relay_int8.frontend.tflite.tables import Array, Flatbuffer, FlatbufferTable
 
 MAX_RANK = 8
 DENSIFY = "DENSIFY"
-OptionValue = int | float | str | tuple[int, ...]
+OptionValue = int | float | str | tuple[int, ...] | tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,8 @@ class _Reader:
 
     def _custom_map(self, kind: str, table: FlatbufferTable) -> dict[str, OptionValue]:
         """Return the options of an operator that is not TFLite's: a map in FlexBuffers."""
-        options = read_map(Flatbuffer(self._path, table.array(5, "u1").tobytes()))
+        buffer = Flatbuffer(self._path, table.array(5, "u1").tobytes())
+        options: dict[str, OptionValue] = {**read_map(buffer)}
         for name in CUSTOM_MAPS[kind]:
             if name not in options:
                 raise self._fault(f"{kind} has no option {name}")
@@ -234,14 +236,13 @@ class _Reader:
             raise UnsupportedOpError(f"tensor {name} is of {kind}, which cannot be imported")
         if TYPES[code] == "resource":
             return TfliteTensor(name, shape, TYPES[code])
+        values = self._values(name, int(table.number(2, "I")), shape, TYPES[code], table.table(6))
         return TfliteTensor(
             name=name,
             shape=shape,
             dtype=TYPES[code],
-            values=self._values(
-                name, int(table.number(2, "I")), shape, TYPES[code], table.table(6)
-            ),
-            quantization=self._quantization(name, table.table(4), shape, TYPES[code]),
+            values=values,
+            quantization=self._quantization(name, table.table(4), shape, TYPES[code], values),
             open_axes=frozenset(np.flatnonzero(table.array(7, "i4")[: len(shape)] < 0).tolist()),
             is_state=bool(table.number(5, "?")),
         )
@@ -282,7 +283,12 @@ class _Reader:
         return data.view(kind).reshape(shape)
 
     def _quantization(
-        self, name: str, table: FlatbufferTable | None, shape: tuple[int, ...], dtype: str
+        self,
+        name: str,
+        table: FlatbufferTable | None,
+        shape: tuple[int, ...],
+        dtype: str,
+        values: Array | None,
     ) -> Quantization | None:
         """Return scale and zero point, or None where there are none."""
         scale = np.empty(0, "<f4") if table is None else table.array(2, "f4")
@@ -301,9 +307,17 @@ class _Reader:
             raise self._fault(f"tensor {name} has {scale.size} scales, {zero.size} zero points")
         if np.dtype(dtype).kind in "iu" and (zero.astype(dtype) != zero).any():
             raise self._fault(f"tensor {name} of {dtype} has a zero point of {zero[0]}")
+        if by_channel and values is not None and (zero == 0).all():
+            scale = _with_dead_channels(scale, values, axis)
         if not (np.isfinite(scale).all() and (scale > 0).all()):
             raise self._fault(f"tensor {name} has a scale that is not positive and finite")
         return Quantization(scale, np.broadcast_to(zero, scale.shape), axis if by_channel else 0)
+
+
+def _with_dead_channels(scale: Array, values: Array, axis: int) -> Array:
+    """Return scales with 1 for channels of zeros alone: TFLite's converter writes 0 for some."""
+    others = tuple(other for other in range(values.ndim) if other != axis)
+    return np.where((scale == 0) & ~values.any(others), np.float32(1), scale)
 
 
 def _with_dense_weights(graph: TfliteGraph) -> TfliteGraph:
@@ -334,6 +348,8 @@ def _option(options: FlatbufferTable | None, index: int, form: str, default: flo
     if form == INTEGERS:
         values = () if options is None else options.array(index, "i4")[: MAX_RANK + 1]
         return tuple(int(value) for value in values)
+    if form == REALS:
+        return () if options is None else tuple(options.array(index, "f4").tolist())
     if form == TEXT:
         return "" if options is None else options.text(index)
     value: OptionValue = default if options is None else options.number(index, form, default)

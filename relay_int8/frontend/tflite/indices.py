@@ -13,7 +13,7 @@ from relay_int8.frontend.neighbours import sliced_neighbours
 from relay_int8.frontend.overwriting import overwritten
 from relay_int8.frontend.reversing import reversed_sequences
 from relay_int8.frontend.tflite.step import Converter, TfliteStep
-from relay_int8.frontend.tflite.tensors import Result, axis_of
+from relay_int8.frontend.tflite.tensors import Result, axis_of, quantization_of
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 
@@ -57,14 +57,16 @@ def _embedding_lookup(step: TfliteStep) -> Result:
 def _one_hot(step: TfliteStep) -> Result:
     """Write one value where the index is, another elsewhere."""
     (depth,) = step.integers(1, "depth")
-    on, off = (step.known(index) for index in (2, 3))
+    result = step.outputs[0]
+    is_scaled = quantization_of(result) is not None
+    on, off = (step.reals(index) if is_scaled else step.known(index) for index in (2, 3))
     if on is None or off is None or on.size != 1 or off.size != 1:
         raise NotImplementedError("values that are computed, not constant")
     indices = step.plain(0)
     axis, rank = step.integer("axis"), len(shape(indices))
     if not -1 <= axis <= rank or depth < 1:
         raise ValueError(f"axis {axis} and depth {depth} of indices {list(shape(indices))}")
-    kind = step.outputs[0].dtype  # Python's numbers would be float64 and int64
+    kind = "float32" if is_scaled else result.dtype  # Python's would be float64 and int64
     values = [relax.prim_value(tirx.const(value.item(), kind)) for value in (on, off)]
     return relax.op.one_hot(indices, *values, depth, axis)
 
@@ -129,6 +131,16 @@ def _broadcast_to(step: TfliteStep) -> Result:
     return relax.op.broadcast_to(step.plain(0), list(step.integers(1, "shape")))
 
 
+def _buckets(step: TfliteStep) -> Result:
+    """Return how many boundaries are not above each element."""
+    x, boundaries = step.plain(0), np.array(step.options["boundaries"], "float32")
+    if dtype(x) != "float32":
+        x = step.emit("real", relax.op.astype(x, "float32"))
+    column = step.emit("column", relax.op.expand_dims(x, -1))
+    reached = step.emit("reached", relax.op.greater_equal(column, relax.const(boundaries)))
+    return relax.op.sum(step.emit("ones", relax.op.astype(reached, "int32")), [-1])
+
+
 def _top(step: TfliteStep) -> list[Result]:
     """Return the largest elements of each row and where they are."""
     (count,) = step.integers(1, "count")
@@ -141,6 +153,7 @@ def _top(step: TfliteStep) -> list[Result]:
 
 INDICES: dict[str, Converter] = {
     "BROADCAST_TO": _broadcast_to,
+    "BUCKETIZE": _buckets,
     "CUMSUM": _cumulative_sum,
     "DYNAMIC_UPDATE_SLICE": _updated_slice,
     "EMBEDDING_LOOKUP": _embedding_lookup,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tvm import relax
 
@@ -92,13 +92,33 @@ def _pad(step: TfliteStep) -> Result:
     pads_by_axis = {step.axis(axis, rank): pair for axis, pair in enumerate(pairs)}
     flat = [width for axis in range(rank) for width in pads_by_axis[axis]]
     if step.operator.kind == "MIRROR_PAD":
-        if step.integer("mode", 0):
-            raise NotImplementedError("a mirror pad that repeats the edge (SYMMETRIC)")
-        dims = shape(x)
-        if any(max(pads_by_axis[axis]) >= dims[axis] for axis in range(rank)):
-            raise ValueError(f"its widths {list(widths)} reach over {list(dims)}")
+        repeats_edge = bool(step.integer("mode", 0))  # SYMMETRIC
+        if any(max(pads_by_axis[axis]) >= shape(x)[axis] + repeats_edge for axis in range(rank)):
+            raise ValueError(f"its widths {list(widths)} reach over {list(shape(x))}")
+        if repeats_edge:
+            return wrap(_with_repeated_edges(step, x, pads_by_axis))
         return wrap(relax.op.nn.pad(x, flat, "reflect"))
     return wrap(relax.op.nn.pad(x, flat, "constant", _fill(step)))
+
+
+def _with_repeated_edges(
+    step: TfliteStep, x: relax.Expr, pads_by_axis: Mapping[int, tuple[int, int]]
+) -> relax.Expr:
+    """Pad with the mirrored tensor, its outermost elements twice."""
+    for axis, (before, after) in pads_by_axis.items():
+        size = shape(x)[axis]
+        parts = [
+            step.emit(name, relax.op.flip(step.emit("edge", edge), axis))
+            for name, width, edge in (
+                ("before", before, relax.op.strided_slice(x, [axis], [0], [before])),
+                ("after", after, relax.op.strided_slice(x, [axis], [size - after], [size])),
+            )
+            if width
+        ]
+        if parts:
+            joined = [*parts[: bool(before)], x, *parts[bool(before) :]]
+            x = step.emit("mirrored", relax.op.concat(joined, axis))
+    return x
 
 
 def _fill(step: TfliteStep) -> float:

@@ -72,8 +72,8 @@ CUSTOM = 32
 
 PADDINGS = ("SAME", "VALID")
 ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
-INTEGERS, TEXT = "ints", "text"
-"""As the form of an option: a vector of int32, a text."""
+INTEGERS, REALS, TEXT = "ints", "reals", "text"
+"""As the form of an option: a vector of int32 or of float32, a text."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ OPTIONS = {
     "ADD": Options(11, _ALONE),
     "AVERAGE_POOL_2D": _POOL,
     "BATCH_MATMUL": Options(101, {"adj_x": (0, "?", 0), "adj_y": (1, "?", 0)}),
+    "BUCKETIZE": Options(115, {"boundaries": (0, REALS, 0)}),
     "CALL_ONCE": Options(103, {"first": (0, "i", 0)}),
     "CONCATENATION": Options(10, {"axis": (0, "i", 0), "activation": (1, "b", 0)}),
     "CONV_2D": Options(

@@ -59,4 +59,5 @@ def _reals(values: Array, quantization: Quantization) -> Array:
     scale, zero = (
         p if p.size == 1 else p.reshape(along) for p in (quantization.scale, quantization.zero)
     )
-    return ((values.astype(np.float64) - zero) * scale).astype(np.float32)
+    reals = (values.astype(np.float64) - zero) * scale
+    return reals.astype(np.float32).reshape(values.shape)  # a scalar has become an array of one

@@ -11,18 +11,25 @@ import math
 import operator
 from collections.abc import Callable
 
-from relay_int8.frontend.torch.step import Converter, Result, TorchStep
-from relay_int8.graph.dataflow import constant, shape
+from tvm import relax
+
+from relay_int8.frontend.torch.step import DEPENDS_ON_VALUES, Converter, Result, TorchStep
+from relay_int8.graph.dataflow import constant, dtype, shape
 
 Number = int | float  # and bool, which is an int
 LARGEST = 2**53  # whole numbers up to here are floats too: no extent is larger
 
 
 def _item(step: TorchStep) -> Result:
-    """Return the whole number that a constant of one element is."""
+    """Return the whole number that a constant of one element is, a computed one as a tensor.
+
+    ``scores[best]`` is written so, if ``best`` is an argmax: an index may be computed.
+    """
     array = constant(step.x)
+    if array is None and not shape(step.x) and dtype(step.x) in ("int32", "int64"):
+        return step.x
     if array is None or array.size != 1:
-        raise NotImplementedError("a number that depends on values of the input")
+        raise NotImplementedError(DEPENDS_ON_VALUES)
     if array.dtype.kind not in "iu":
         raise NotImplementedError(f"a number of {array.dtype}; whole ones are read")
     return int(array.reshape(()))
@@ -35,6 +42,8 @@ def _size(step: TorchStep) -> Result:
 def _operands(step: TorchStep, count: int) -> list[Number]:
     """Return the operands, which must be numbers, in order."""
     numbers = list(step.arguments.values())
+    if any(isinstance(value, relax.Expr) for value in numbers):
+        raise NotImplementedError(DEPENDS_ON_VALUES)
     if len(numbers) != count or not all(isinstance(value, Number) for value in numbers):
         raise ValueError(f"its operands are {numbers}, not {count} numbers")
     return numbers

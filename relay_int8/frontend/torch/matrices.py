@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tvm import relax
 
-from relay_int8.frontend.small_matrices import determinant, inverse, product
+from relay_int8.frontend.small_matrices import determinant, inverse, product, sign_and_log
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep, axis_of
 from relay_int8.frontend.torch.vector_norms import vector_norm
 from relay_int8.graph.dataflow import shape
@@ -36,20 +36,14 @@ def _first_of(convert: Converter) -> Converter:
     return _converted
 
 
-def _log_size(step: TorchStep) -> tuple[relax.Expr, relax.Expr]:
-    """Return a determinant, and the logarithm of its size."""
-    det = step.emit("det", determinant(step.emit, _matrix(step)))
-    return det, relax.op.log(step.emit("size", relax.op.abs(det)))
-
-
 def _sign_and_log(step: TorchStep) -> Result:
-    det, log = _log_size(step)
-    return [relax.op.sign(det), log]
+    return list(sign_and_log(step.emit, _matrix(step)))
 
 
 def _log_det(step: TorchStep) -> Result:
     """Return the logarithm of a determinant, NaN of a negative one."""
-    return relax.op.log(step.emit("det", determinant(step.emit, _matrix(step))))
+    sign, log = sign_and_log(step.emit, _matrix(step))
+    return relax.op.add(log, step.emit("negative", relax.op.log(sign)))  # log(-1) is NaN
 
 
 def _solve(step: TorchStep) -> Result:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tvm import relax
 
+from relay_int8.frontend.torch.indexing import indices_from_front, taken
 from relay_int8.frontend.torch.promotion import as_type, common_type
 from relay_int8.frontend.torch.step import Converter, Result, TorchStep
 from relay_int8.graph.dataflow import shape
@@ -62,8 +63,14 @@ def _narrow(step: TorchStep) -> Result:
 
 
 def _select(step: TorchStep) -> Result:
-    axis, index = step.axis("dim"), step.integer("index")
+    axis, computed = step.axis("dim"), step.arguments.get("index")
     dims = list(shape(step.x))
+    if isinstance(computed, relax.Expr):
+        place = step.emit("place", relax.op.reshape(computed, (1,)))
+        place = indices_from_front(step, place, dims[axis])
+        part = step.emit("part", taken(step, step.x, place, axis))
+        return relax.op.reshape(part, dims[:axis] + dims[axis + 1 :])
+    index = step.integer("index")
     index += dims[axis] if index < 0 else 0
     if not 0 <= index < dims[axis]:
         raise ValueError(f"it selects {index} of {dims[axis]}")

@@ -12,6 +12,8 @@ from relay_int8.graph.dataflow import dtype, shape
 
 T = TypeVar("T")
 
+DEPENDS_ON_VALUES = "a number that depends on values of the input"
+
 
 @dataclass(frozen=True)
 class ComplexTensor:
@@ -106,6 +108,8 @@ class TorchStep:
         values = [argument] if type(argument) is int else argument
         if values is None:
             raise ValueError(f"it has no {name}")
+        if any(isinstance(value, relax.Expr) for value in values):
+            raise NotImplementedError(f"one of its {name} is {DEPENDS_ON_VALUES}")
         if isinstance(values, str) or any(type(value) is not int for value in values):
             raise ValueError(f"its {name} is {values}, not whole numbers")
         return list(values)
@@ -135,6 +139,8 @@ class TorchStep:
     def _given(self, name: str, default: T | None, kind: type[T]) -> T:
         argument = self.arguments.get(name)
         argument = default if argument is None else argument
+        if isinstance(argument, relax.Expr):
+            raise NotImplementedError(f"its {name} is {DEPENDS_ON_VALUES}")
         if type(argument) is not kind:
             raise ValueError(f"its {name} is {argument}, not of type {kind.__name__}")
         return argument

@@ -428,12 +428,16 @@ def test_a_constant_that_a_norm_reads_is_rounded_as_its_pair_says(expect_rewrite
     expect_rewrite(PAIRS, Before, Expected)
 
 
+@pytest.mark.parametrize("axis", [-1, 1])
 @pytest.mark.parametrize("move", INTEGER_MOVES)
-def test_axes_are_made_dropped_and_repeated_of_reals(move):
-    """As ONNX Runtime leaves them behind, which drops the pairs around what moves integers."""
+def test_axes_are_made_dropped_and_repeated_of_reals(move, axis):
+    """As ONNX Runtime leaves them behind, which drops the pairs around what moves integers.
+
+    Axis 1 is ONNX's default; of a single scale it means nothing, also where there is no such axis.
+    """
     x = relax.Var("x", relax.TensorType((1, 4), "float32"))
     writer, pair = FunctionWriter(), (relax.const(np.float32(0.5)), relax.const(np.uint8(3)))
-    q = writer.emit("q", relax.op.quantize(x, *pair, -1, "uint8"))
+    q = writer.emit("q", relax.op.quantize(x, *pair, axis, "uint8"))
     moved = writer.emit("moved", INTEGER_MOVES[move](q))
     mod = writer.finish([x], [writer.emit("y", relax.op.dequantize(moved, *pair, -1))])
     after = CanonicalizeQdq()(mod)

@@ -131,10 +131,10 @@ class _Canonicalizer:
                 fill = (_fill(value) - float(offset.reshape(-1)[0])) * float(array.reshape(-1)[0])
             moved = relax.op.nn.pad(real, widths, mode, fill)
         y = scope.emit("moved", moved)
-        integers = relax.op.quantize(y, scale, zero, axis, str(zero.ty.dtype))
+        integers = relax.op.quantize(y, scale, zero, -1, str(zero.ty.dtype))
         if is_integer:
             return integers
-        return relax.op.dequantize(scope.emit("q", integers), scale, zero, axis)
+        return relax.op.dequantize(scope.emit("q", integers), scale, zero, -1)
 
     def _sampled(
         self, scope: Scope, value: relax.Call, spec: Sample2d

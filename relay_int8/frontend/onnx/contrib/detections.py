@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.onnx.operators.converters import Converter
+from relay_int8.frontend.onnx.operators.converter import Converter
 from relay_int8.frontend.suppression import (
     at_least_zero,
     from_score,

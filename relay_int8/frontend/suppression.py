@@ -68,6 +68,32 @@ def suppressed(
     return emit("kept", kernel_call(spec, tensors, bounds))
 
 
+def chosen_parts(
+    emit: Emit, boxes: relax.Expr, scores: relax.Expr, kept: relax.Expr
+) -> tuple[relax.Expr, relax.Expr, relax.Expr]:
+    """Return boxes, classes (int32) and scores of what is kept, zeros behind it; none is bound.
+
+    Parameters
+    ----------
+    emit
+        Binds a step under a name.
+    boxes, scores
+        What :func:`suppressed` read.
+    kept
+        What it gave.
+    """
+    n, classes, count = shape(scores)
+    number, size = at_least_zero(emit, kept), relax.const(count, "int32")
+    box = emit("box", relax.op.floor_mod(number, size))
+    corners = emit("corners", rows_at(emit, boxes, box, 0.0))
+    flat = emit("flat", relax.op.reshape(scores, (n, classes * count)))
+    return (
+        only_where(is_kept(emit, kept, (4,)), corners, 0.0),
+        relax.op.floor_divide(number, size),
+        rows_at(emit, flat, kept, 0.0),
+    )
+
+
 def rows_at(emit: Emit, x: relax.Expr, numbers: relax.Expr, fill: float) -> relax.Expr:
     """Return the rows of each image at some numbers, (n, numbers, ...); ``fill`` where one is -1.
 

@@ -7,15 +7,14 @@ runtime. The rest reads what the front gives, and inputs of the model whose shap
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx
-from onnx import shape_inference
 
 from relay_int8.errors import ConfigError, FrontendError
 from relay_int8.frontend.onnx.cut_points import OF_SHAPES, PRODUCTS
 from relay_int8.frontend.onnx.rewrites.node_order import in_order, names_read
-from relay_int8.frontend.onnx.rewrites.unused import drop_unused
+from relay_int8.frontend.onnx.rewrites.typed import typed
+from relay_int8.frontend.onnx.rewrites.unused import drop_unused, replace_items
 from relay_int8.frontend.options import output_option, require_tensors
 from relay_int8.notices import notice
 
@@ -41,13 +40,14 @@ def rest_of(model: onnx.ModelProto, cut: Sequence[str]) -> onnx.ModelProto:
     for node in graph.node:
         for i, name in enumerate(node.output):
             node.output[i] = "" if name in cut else name  # an input gives it instead
-    _replace(graph.node, [node for node in graph.node if any(node.output)])
-    _replace(graph.output, [value for value in graph.output if value.name not in cut])
+    replace_items(graph.node, [node for node in graph.node if any(node.output)])
+    replace_items(graph.output, [value for value in graph.output if value.name not in cut])
     graph = (rest := drop_unused(rest)).graph
     read = {name for node in graph.node for name in names_read(node)}
     if read.isdisjoint(cut):
         raise ConfigError(f"{output_option(cut)}: no output of the model lies behind them")
-    types = _types(model)
+    graph_typed = typed(model).graph
+    types = {value.name: value for value in (*graph_typed.value_info, *graph_typed.output)}
     given = [_known(name, types) for name in cut if name in read]
     if products := _products_in_front(graph, set(cut)):
         notice(
@@ -55,17 +55,8 @@ def rest_of(model: onnx.ModelProto, cut: Sequence[str]) -> onnx.ModelProto:
             f"gives {products[-1]}; to leave them to the network in front, name it or what is made "
             f"of it as well: {output_option(cut, more=True)}"
         )
-    _replace(graph.input, [*given, *(value for value in graph.input if value.name in read)])
+    replace_items(graph.input, [*given, *(value for value in graph.input if value.name in read)])
     return rest
-
-
-def _types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
-    """Return what the file says of its tensors, and what follows from it."""
-    try:
-        graph = shape_inference.infer_shapes(model, data_prop=True).graph
-    except (RuntimeError, ValueError, shape_inference.InferenceError):
-        graph = model.graph  # larger than 2 GiB, or of operators with faults
-    return {value.name: value for value in (*graph.value_info, *graph.output)}
 
 
 def _products_in_front(graph: onnx.GraphProto, cut: set[str]) -> list[str]:
@@ -90,9 +81,3 @@ def _known(name: str, types: dict[str, onnx.ValueInfoProto]) -> onnx.ValueInfoPr
             f"the type of tensor {name} cannot be inferred: cut behind an operator of the standard"
         )
     return value
-
-
-def _replace(field: Any, values: Sequence[Any]) -> None:
-    kept = list(values)
-    del field[:]
-    field.extend(kept)

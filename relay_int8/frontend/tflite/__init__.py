@@ -15,8 +15,9 @@ from tvm import IRModule
 
 from relay_int8.argument_types import checked
 from relay_int8.frontend.options import ImportOptions, Shapes, refuse_params, refuse_values
-from relay_int8.frontend.tflite.file import cut_at, read_model
+from relay_int8.frontend.tflite.file import read_model
 from relay_int8.frontend.tflite.graph import TfliteImporter
+from relay_int8.frontend.tflite.model import cut_at
 from relay_int8.frontend.tflite.states import with_variables
 from relay_int8.frontend.tflite.wide import with_reals
 from relay_int8.frontend.weights import check_finite

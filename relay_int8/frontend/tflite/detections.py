@@ -21,6 +21,7 @@ from tvm import relax
 
 from relay_int8.frontend.suppression import (
     at_least_zero,
+    chosen_parts,
     from_score,
     is_kept,
     only_where,
@@ -93,24 +94,14 @@ def _regular(
     step: TfliteStep, boxes: relax.Expr, scores: relax.Expr, count: int
 ) -> tuple[relax.Expr, list[relax.Expr]]:
     """Return what is kept of all classes together, and its boxes, classes and scores."""
-    n, many, classes = shape(scores)
     of_class = int(_option(step, "detections_per_class", DETECTIONS_PER_CLASS))
     if of_class < 1:
         raise ValueError(f"its detections_per_class is {of_class}, not 1 or more")
     turned = step.emit("of_classes", relax.op.permute_dims(scores, [0, 2, 1]))
     limit = of_class if of_class < count else 0
     kept = _kept(step, boxes, turned, count, max_per_class=limit)
-    number, size = at_least_zero(step.emit, kept), relax.const(many, "int32")
-    box = step.emit("box", relax.op.floor_mod(number, size))
-    corners = step.emit("corners", rows_at(step.emit, boxes, box, 0.0))
-    row = step.emit("row", relax.op.floor_divide(number, size))
-    label = step.emit("label", relax.op.astype(row, "float32"))
-    flat = step.emit("flat", relax.op.reshape(turned, (n, classes * many)))
-    return kept, [
-        only_where(is_kept(step.emit, kept, (4,)), corners, 0.0),
-        only_where(is_kept(step.emit, kept), label, 0.0),
-        rows_at(step.emit, flat, kept, 0.0),
-    ]
+    corners, row, values = chosen_parts(step.emit, boxes, turned, kept)
+    return kept, [corners, relax.op.astype(step.emit("row", row), "float32"), values]
 
 
 def _fast(

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from relay_int8.frontend.tflite.file import TfliteGraph, TfliteOperator
+from relay_int8.frontend.tflite.model import TfliteGraph, TfliteOperator
 from relay_int8.frontend.tflite.schema import PADDINGS
 from relay_int8.frontend.tflite.tensors import have_one_scale
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.file_names import absent
-from relay_int8.frontend.options import require_tensors
 from relay_int8.frontend.tflite.flexible import read_map
+from relay_int8.frontend.tflite.model import (
+    OptionValue,
+    Quantization,
+    TfliteGraph,
+    TfliteModel,
+    TfliteOperator,
+    TfliteTensor,
+)
 from relay_int8.frontend.tflite.schema import (
     CUSTOM,
     CUSTOM_MAPS,
@@ -28,87 +33,10 @@ from relay_int8.frontend.tflite.schema import (
     TYPES,
     VERSION,
 )
-from relay_int8.frontend.tflite.sparse import dense_values
+from relay_int8.frontend.tflite.sparse import dense_values, with_dense_weights
 from relay_int8.frontend.tflite.tables import Array, Flatbuffer, FlatbufferTable
 
 MAX_RANK = 8
-DENSIFY = "DENSIFY"
-OptionValue = int | float | str | tuple[int, ...] | tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Quantization:
-    """``real = (integer - zero) * scale``, of a whole tensor or by index along ``axis``."""
-
-    scale: Array
-    zero: Array
-    axis: int
-
-
-@dataclass(frozen=True)
-class TfliteTensor:
-    """One tensor; ``values`` of a constant, None of what is computed.
-
-    ``open_axes`` are those whose extent the file leaves open; ``shape`` has 1 there. A state
-    is kept between runs, and zero before the first.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    values: Array | None = None
-    quantization: Quantization | None = None
-    open_axes: frozenset[int] = frozenset()
-    is_state: bool = False
-
-
-@dataclass(frozen=True)
-class TfliteOperator:
-    """One operator: indices of the tensors it reads (-1 where it leaves one out) and gives."""
-
-    kind: str
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    options: Mapping[str, OptionValue] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class TfliteGraph:
-    """A graph of a file; ``operators`` in an order in which they can run."""
-
-    tensors: tuple[TfliteTensor, ...]
-    operators: tuple[TfliteOperator, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class TfliteModel:
-    """The graphs of a file: the first is the model's, the others are run by operators."""
-
-    graphs: tuple[TfliteGraph, ...]
-
-
-def cut_at(model: TfliteModel, outputs: Sequence[str]) -> TfliteModel:
-    """Return a model whose first graph gives these tensors; itself where none is named.
-
-    Raises
-    ------
-    ConfigError
-        No operator gives a tensor of such a name.
-    """
-    if not outputs:
-        return model
-    graph = model.graphs[0]
-    places = {
-        graph.tensors[index].name: index
-        for operator in graph.operators
-        for index in operator.outputs
-        if index >= 0
-    }
-    require_tensors(outputs, places)
-    cut = replace(graph, outputs=tuple(places[name] for name in outputs))
-    return replace(model, graphs=(cut, *model.graphs[1:]))
 
 
 def read_model(path: Path) -> TfliteModel:
@@ -172,7 +100,7 @@ class _Reader:
             self._indices(table.array(field, "i4"), len(tensors), "an input or output of a graph")
             for field in (1, 2)
         )
-        return _with_dense_weights(TfliteGraph(tensors, operators, inputs, outputs))
+        return with_dense_weights(TfliteGraph(tensors, operators, inputs, outputs))
 
     def _fault(self, fault: str) -> FrontendError:
         return FrontendError(f"{self._path}: {fault}; check the download")
@@ -318,21 +246,6 @@ def _with_dead_channels(scale: Array, values: Array, axis: int) -> Array:
     """Return scales with 1 for channels of zeros alone: TFLite's converter writes 0 for some."""
     others = tuple(other for other in range(values.ndim) if other != axis)
     return np.where((scale == 0) & ~values.any(others), np.float32(1), scale)
-
-
-def _with_dense_weights(graph: TfliteGraph) -> TfliteGraph:
-    """Return a graph without operators that make dense constants of sparse ones: all are dense."""
-    tensors = list(graph.tensors)
-    operators = []
-    for operator in graph.operators:
-        if operator.kind != DENSIFY or not operator.inputs or len(operator.outputs) != 1:
-            operators.append(operator)
-            continue
-        weights, result = (tensors[i] for i in (operator.inputs[0], operator.outputs[0]))
-        if weights.values is None or weights.dtype != result.dtype:
-            raise UnsupportedOpError(f"{DENSIFY} of {weights.name}, which is no constant")
-        tensors[operator.outputs[0]] = replace(result, shape=weights.shape, values=weights.values)
-    return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
 
 
 def _kind(code: FlatbufferTable) -> str:

@@ -12,12 +12,7 @@ from relay_int8.frontend.constant_results import keep_constant_results
 from relay_int8.frontend.extents import Extent, fixed_batch, input_shapes
 from relay_int8.frontend.importing import ImportWriter
 from relay_int8.frontend.options import Shapes
-from relay_int8.frontend.tflite.file import (
-    TfliteGraph,
-    TfliteModel,
-    TfliteOperator,
-    TfliteTensor,
-)
+from relay_int8.frontend.tflite.model import TfliteGraph, TfliteModel, TfliteOperator, TfliteTensor
 from relay_int8.frontend.tflite.refusals import refuse_wide
 from relay_int8.frontend.tflite.run import GraphRun
 from relay_int8.frontend.tflite.schema import COMPLEX

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.importing import refuse_operators
-from relay_int8.frontend.tflite.file import TfliteOperator, TfliteTensor
+from relay_int8.frontend.tflite.model import TfliteOperator, TfliteTensor
 from relay_int8.frontend.tflite.tensors import QUANTIZED
 
 

@@ -21,12 +21,7 @@ from relay_int8.frontend.folding import folded
 from relay_int8.frontend.importing import ImportWriter, converting
 from relay_int8.frontend.tflite.converters import CONVERTERS, SETTINGS
 from relay_int8.frontend.tflite.dilation import join_dilated
-from relay_int8.frontend.tflite.file import (
-    TfliteGraph,
-    TfliteModel,
-    TfliteOperator,
-    TfliteTensor,
-)
+from relay_int8.frontend.tflite.model import TfliteGraph, TfliteModel, TfliteOperator, TfliteTensor
 from relay_int8.frontend.tflite.refusals import refuse_unsupported, refuse_wide
 from relay_int8.frontend.tflite.schema import COMPLEX
 from relay_int8.frontend.tflite.spectra import converted_by_parts

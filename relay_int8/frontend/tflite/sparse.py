@@ -14,11 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.frontend.tflite.model import TfliteGraph
 from relay_int8.frontend.tflite.tables import Array, FlatbufferTable
 
+DENSIFY = "DENSIFY"
 DENSE, COMPRESSED = 0, 1
 VECTORS = {1: "i4", 2: "u2", 3: "u1"}
 """Type of a table of integers -> dtype of its elements."""
@@ -92,3 +96,18 @@ def _vector(level: FlatbufferTable, field: int) -> Array:
     if (vector < 0).any():
         raise ValueError("a negative index")
     return vector
+
+
+def with_dense_weights(graph: TfliteGraph) -> TfliteGraph:
+    """Return a graph without operators that make dense constants of sparse ones: all are dense."""
+    tensors = list(graph.tensors)
+    operators = []
+    for operator in graph.operators:
+        if operator.kind != DENSIFY or not operator.inputs or len(operator.outputs) != 1:
+            operators.append(operator)
+            continue
+        weights, result = (tensors[i] for i in (operator.inputs[0], operator.outputs[0]))
+        if weights.values is None or weights.dtype != result.dtype:
+            raise UnsupportedOpError(f"{DENSIFY} of {weights.name}, which is no constant")
+        tensors[operator.outputs[0]] = replace(result, shape=weights.shape, values=weights.values)
+    return replace(graph, tensors=tuple(tensors), operators=tuple(operators))

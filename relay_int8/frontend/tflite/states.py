@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from relay_int8.frontend.tflite.file import TfliteGraph, TfliteModel, TfliteOperator, TfliteTensor
+from relay_int8.frontend.tflite.model import TfliteGraph, TfliteModel, TfliteOperator, TfliteTensor
 from relay_int8.frontend.tflite.variables import ASSIGN, FIRST, HANDLE, READ
 
 STATEFUL = {"SVDF": (4,), "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19)}

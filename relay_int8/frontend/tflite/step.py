@@ -14,7 +14,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.errors import FrontendError
-from relay_int8.frontend.tflite.file import OptionValue, TfliteOperator, TfliteTensor
+from relay_int8.frontend.tflite.model import OptionValue, TfliteOperator, TfliteTensor
 from relay_int8.frontend.tflite.schema import ACTIVATIONS
 from relay_int8.frontend.tflite.tables import Array
 from relay_int8.frontend.tflite.tensors import (

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from tvm import relax
 
-from relay_int8.frontend.tflite.file import Quantization, TfliteTensor
+from relay_int8.frontend.tflite.model import Quantization, TfliteTensor
 from relay_int8.frontend.tflite.tables import Array
 
 TO_NCHW = (0, 3, 1, 2)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from relay_int8.errors import UnsupportedOpError
-from relay_int8.frontend.tflite.file import TfliteGraph, TfliteModel, TfliteOperator, TfliteTensor
+from relay_int8.frontend.tflite.model import TfliteGraph, TfliteModel, TfliteOperator, TfliteTensor
 from relay_int8.frontend.tflite.tables import Array
 from relay_int8.frontend.tflite.tensors import have_one_scale
 from relay_int8.notices import notice

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from relay_int8.frontend.tflite.file import Quantization, TfliteGraph, TfliteModel, TfliteTensor
+from relay_int8.frontend.tflite.model import Quantization, TfliteGraph, TfliteModel, TfliteTensor
 from relay_int8.frontend.tflite.tables import Array
 from relay_int8.notices import notice
 

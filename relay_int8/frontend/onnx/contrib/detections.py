@@ -18,7 +18,7 @@ from tvm import relax
 
 from relay_int8.frontend.onnx.operators.converter import Converter
 from relay_int8.frontend.suppression import (
-    at_least_zero,
+    chosen_parts,
     from_score,
     is_kept,
     only_where,
@@ -71,20 +71,13 @@ class _Step:
 
         ``labels`` are the classes of boxes where each has one score alone, (n, boxes).
         """
-        n, classes, count = shape(self.scores)
-        number, size = at_least_zero(self.emit, kept), relax.const(count, "int32")
-        box = self.emit("box", relax.op.floor_mod(number, size))
-        corners = self.emit("corners", rows_at(self.emit, self.boxes, box, 0.0))
-        corners = self.emit("boxes", only_where(is_kept(self.emit, kept, (4,)), corners, 0.0))
-        flat = self.emit("flat", relax.op.reshape(self.scores, (n, classes * count)))
-        scores = self.emit("scores", rows_at(self.emit, flat, kept, 0.0))
-        if labels is None:
-            row = self.emit("row", relax.op.floor_divide(number, size))
-        else:
-            row = self.emit("row", rows_at(self.emit, labels, kept, 0))
+        corners, row, scores = chosen_parts(self.emit, self.boxes, self.scores, kept)
+        if labels is not None:
+            row = rows_at(self.emit, labels, kept, 0)
+        parts = [self.emit("part", part) for part in (corners, scores, row)]
         found = self.emit("found", relax.op.astype(is_kept(self.emit, kept), "int32"))
         total = self.emit("count", relax.op.sum(found, [1], keepdims=True))
-        return [total, corners, scores, row]
+        return [total, *parts]
 
 
 def _efficient(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from itertools import chain
 
 import onnx
-from onnx import inliner, shape_inference
+from onnx import inliner
 
 from relay_int8.errors import FrontendError
 from relay_int8.frontend.onnx.nested import nested_nodes
 from relay_int8.frontend.onnx.rewrites.functions import STANDARD
 from relay_int8.frontend.onnx.rewrites.outline import fill, outline
+from relay_int8.frontend.onnx.rewrites.typed import typed
 
 INLINER_ERRORS = (
     RuntimeError,
@@ -39,7 +40,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     _write_defaults(outlined)
     _align_versions(outlined)
     try:
-        inlined = inliner.inline_local_functions(_typed(outlined), convert_version=True)
+        inlined = inliner.inline_local_functions(typed(outlined), convert_version=True)
     except INLINER_ERRORS as err:
         reason = str(err).strip().splitlines()
         raise FrontendError(
@@ -47,17 +48,6 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
             "export it without functions"
         ) from err
     return fill(inlined, weights)
-
-
-def _typed(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model with its types, by which functions of other opsets are converted.
-
-    ONNX 1.23 infers none where a call leaves results of a function out; they are seldom needed.
-    """
-    try:
-        return shape_inference.infer_shapes(model)
-    except (RuntimeError, shape_inference.InferenceError):
-        return model
 
 
 def _write_defaults(model: onnx.ModelProto) -> None:

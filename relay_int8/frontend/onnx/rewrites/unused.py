@@ -6,7 +6,8 @@ operators that cannot be imported, and weights of theirs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import onnx
 from onnx import helper
@@ -29,9 +30,9 @@ def cut_at(model: onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto:
     known = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
     cut = onnx.ModelProto()
     cut.CopyFrom(model)
-    del cut.graph.output[:]
-    cut.graph.output.extend(
-        known.get(name) or helper.make_empty_tensor_value_info(name) for name in outputs
+    replace_items(
+        cut.graph.output,
+        (known.get(name) or helper.make_empty_tensor_value_info(name) for name in outputs),
     )
     return cut
 
@@ -60,6 +61,12 @@ def drop_unused(model: onnx.ModelProto) -> onnx.ModelProto:
         (kept.graph.initializer, constants),
         (kept.graph.input, inputs),
     ):
-        del field[:]
-        field.extend(values)
+        replace_items(field, values)
     return kept
+
+
+def replace_items(field: Any, values: Iterable[Any]) -> None:
+    """Put ``values`` in the place of all that a repeated field of a message holds."""
+    kept = list(values)  # they may be some of it
+    del field[:]
+    field.extend(kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -35,9 +36,10 @@ class KernelCall:
     """One call of a compiled network, in the order of execution.
 
     ``name`` is for reading, and of this call alone; ``tensor`` is the network's, and ``role`` what
-    the call does for it: one alone has "result". ``function`` is the PrimFunc's name; ``template``
-    and ``spec`` are empty for kernels of float islands, which are TVM's own. ``layouts`` are those
-    of the inputs, then of the output; ``tuned`` says whether a tuning record chose the schedule.
+    the call does for it: one alone has "result", which may join what others with "part" gave.
+    ``function`` is the PrimFunc's name; ``template`` and ``spec`` are empty for kernels of float
+    islands, which are TVM's own. ``layouts`` are those of the inputs, then of the output; ``tuned``
+    says whether a tuning record chose the schedule.
     ``activation_bytes`` and ``constant_bytes`` are what it reads and writes, a symbolic batch taken
     as 1.
     """
@@ -62,7 +64,7 @@ class KernelCall:
             name=self.name,
             tensor=self.tensor,
             template=self.template,
-            multiplications=spec.multiplications if spec else 0,
+            multiplications=self.multiplications,
             arithmetic="float32" if spec and _multiplies_floats(spec) else "int8",
             activation_bytes=self.activation_bytes,
             constant_bytes=self.constant_bytes,
@@ -70,6 +72,16 @@ class KernelCall:
             shape=self.shape,
             is_exact=self.is_exact,
         )
+
+    @property
+    def computes(self) -> bool:
+        """Whether it is the layer that gives the tensor, or a part of that."""
+        return self.role in ("result", "part")
+
+    @property
+    def multiplications(self) -> int:
+        """How many products it sums up; 0 for kernels of TVM's own."""
+        return self.spec.multiplications if self.spec else 0
 
     @property
     def is_repack(self) -> bool:
@@ -173,5 +185,9 @@ def timed_calls(
 def times_by_tensor(
     timed: Iterable[tuple[KernelCall, float]], role: Role = "result"
 ) -> dict[str, float]:
-    """Return the microseconds of what gives each tensor in one role."""
-    return {call.tensor: time_us for call, time_us in timed if call.role == role}
+    """Return the microseconds of what gives each tensor in one role, a result with its parts."""
+    times_us: Counter[str] = Counter()
+    for call, time_us in timed:
+        if call.role == role or (role == "result" and call.computes):
+            times_us[call.tensor] += time_us
+    return dict(times_us)

@@ -27,6 +27,7 @@ from relay_int8.compiler.passes.lower.schedule_islands import ScheduleIslands
 from relay_int8.compiler.passes.lower.schedule_kernels import ScheduleKernels
 from relay_int8.compiler.passes.lower.shift_signs import ShiftSigns
 from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
+from relay_int8.compiler.passes.lower.split_groups import SplitGroups
 from relay_int8.compiler.passes.lower.thread_islands import ThreadIslands
 from relay_int8.compiler.passes.lower.turn_norms import TurnNorms
 from relay_int8.compiler.passes.lower.vectorize_islands import VectorizeIslands
@@ -134,6 +135,7 @@ def kernel_passes(target: Target, float16: bool = False, *, transient: bool = Fa
         *([LowerArithmetic()] if transient and on_cpu else []),
         *([HalveFloats(target)] if float16 else []),
         *([ShiftSigns()] if stores_unsigned(target) else []),
+        *([SplitGroups(target)] if on_cpu else []),
     ]
 
 

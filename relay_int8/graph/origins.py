@@ -17,14 +17,15 @@ from tvm import relax
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import ORIGINS
 
-Role = Literal["result", "quantize", "dequantize", "rescale", "reshape", "sign", "repack"]
+Role = Literal["result", "part", "quantize", "dequantize", "rescale", "reshape", "sign", "repack"]
 
 
 @dataclass(frozen=True)
 class Origin:
     """A tensor of the network, and what made a variable of it.
 
-    "result": the layer that gives the tensor. "sign": int8 became uint8, or the reverse. "repack":
+    "result": the layer that gives the tensor. "part": what gives or reads some channels of it, of a
+    layer in parts. "sign": int8 became uint8, or the reverse. "repack":
     another layout. The others are what their names say.
     """
 

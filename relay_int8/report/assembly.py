@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,10 @@ def report_of(
     quantized: QuantizedModel, built: Built, records: Records | None, model: str
 ) -> Report:
     """Return the report of a network that was built with ``records``, nothing measured yet."""
-    kernels = {
-        call.tensor: call.template or call.function for call in built.calls if call.role == "result"
+    computing = (call for call in built.calls if call.computes)
+    kernels = {  # of a layer in parts, that with most products
+        call.tensor: call.template or call.function
+        for call in sorted(computing, key=attrgetter("multiplications"))
     }
     return Report(
         model=model,
@@ -191,7 +194,7 @@ def _timed(report: Report, built: Built, module: Module) -> Report:
     other_us = {
         call.name: time_us
         for call, time_us in timed
-        if call.role != "result" or call.tensor not in names
+        if not call.computes or call.tensor not in names
     }
     layers = tuple(
         dataclasses.replace(layer, time_us=times_us.get(layer.name)) for layer in report.layers

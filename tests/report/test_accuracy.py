@@ -138,3 +138,12 @@ def test_labels_are_one_integer_an_image(labels):
         ConfigError, match=r"of shape .* and type .*; give one integer for each image"
     ):
         require_labels(np.asarray(labels), 3, 10)
+
+
+def test_a_layer_in_parts_takes_the_time_of_all():
+    calls = [
+        KernelCall(name="y/a", tensor="y", role="part", function="conv"),
+        KernelCall(name="y:row", tensor="y", role="repack", function="move"),
+        KernelCall(name="y", tensor="y", function="concat"),
+    ]
+    assert times_by_tensor(zip(calls, (1.0, 2.0, 4.0), strict=True)) == {"y": 5.0}

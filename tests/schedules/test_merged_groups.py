@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from schedules.cpu.contractions.conv2d_any_group import CONV2D_ANY_GROUP
-from schedules.cpu.contractions.merged_groups import block_diagonal, merged
+from schedules.cpu.contractions.merged_groups import block_diagonal, even_groups, merged
 from schedules.cpu.plain import CONV2D_MERGED_PLAIN, CONV2D_MERGED_PLAIN_WIDE
 from schedules.selection import select
 from schedules.targets import TARGETS
@@ -77,6 +77,14 @@ def test_symbolic_batch():
 def test_how_many_are_merged(inputs, outputs, groups, left):
     spec = conv(inputs * groups, (4, 4), out_channels=outputs * groups, groups=groups)
     assert (found.groups if (found := merged(spec)) else None) == left
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("channels", "groups", "even"), [(24, 17, 16), (24, 14, 0), (24, 1, 0), (3, 33, 32), (2, 17, 0)]
+)
+def test_how_many_fill_blocks(channels, groups, even):
+    assert even_groups(conv(channels * groups, (4, 4), groups=groups)) == even
 
 
 @pytest.mark.fast

@@ -44,6 +44,7 @@ from schedules.cpu.tiles.conv_arguments import (
 from schedules.spec import PER_CHANNEL, Conv2d
 from schedules.template import Arrays, Layouts, ScheduleTemplate
 
+ANY_GROUP = "conv2d_any_group"
 BLOCK = "pixels"
 
 
@@ -156,5 +157,5 @@ def _template(dot: Dot, name: str) -> ScheduleTemplate:
     )
 
 
-CONV2D_ANY_GROUP = _template(PLAIN, "conv2d_any_group")
+CONV2D_ANY_GROUP = _template(PLAIN, ANY_GROUP)
 CONV2D_ANY_GROUP_F32 = _template(F32, "conv2d_any_group_f32")

@@ -2,6 +2,7 @@
 
     groups of 24 -> 24     2 merged: 48 -> 48, half of the weights zero
     4 groups of 34 -> 34   all merged: 136 -> 136, three quarters zero
+    17 groups of 24 -> 24  too many: the compiler makes two convolutions, of 16 groups and of one
 
 As many groups are merged as fill blocks of 16 channels. Loops, layouts and buffers are those of
 another template for the merged groups: an instruction multiplies up to 16 times as many zeros as
@@ -59,13 +60,30 @@ def of_merged_groups(template: ScheduleTemplate) -> ScheduleTemplate:
 
 def merged(spec: Conv2d) -> Conv2d | None:
     """Return the convolution of merged groups, or None where that would not pay."""
-    inputs, outputs = spec.in_channels // spec.groups, spec.out_channels // spec.groups
-    count = lcm(*(LANES // gcd(LANES, channels) for channels in (inputs, outputs)))
+    count = _filling(spec)
     if spec.groups % count:
         count = spec.groups  # one group may have any number of channels
-    if not 1 < count <= MOST or inputs < FEWEST:
+    if not 1 < count <= MOST or spec.in_channels // spec.groups < FEWEST:
         return None
     return dataclasses.replace(spec, groups=spec.groups // count)
+
+
+def even_groups(spec: Conv2d) -> int:
+    """Return how many of the first groups fill blocks if merged, where some are left; else 0.
+
+    Two convolutions, of these groups and of those that are left, multiply fewer zeros than one.
+    """
+    count = _filling(spec)
+    left = spec.groups % count
+    if not left or count > MOST or spec.in_channels // spec.groups < FEWEST:
+        return 0
+    return spec.groups - left
+
+
+def _filling(spec: Conv2d) -> int:
+    """Return the fewest groups whose inputs fill blocks of channels, and whose outputs do."""
+    parts = (spec.in_channels // spec.groups, spec.out_channels // spec.groups)
+    return lcm(*(LANES // gcd(LANES, channels) for channels in parts))
 
 
 def block_diagonal(spec: Conv2d, whole: Conv2d, w: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -186,7 +186,7 @@ def times_by_tensor(
     timed: Iterable[tuple[KernelCall, float]], role: Role = "result"
 ) -> dict[str, float]:
     """Return the microseconds of what gives each tensor in one role, a result with its parts."""
-    times_us: Counter[str] = Counter()
+    times_us: defaultdict[str, float] = defaultdict(float)
     for call, time_us in timed:
         if call.role == role or (role == "result" and call.computes):
             times_us[call.tensor] += time_us

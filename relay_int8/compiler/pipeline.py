@@ -59,6 +59,7 @@ from relay_int8.compiler.passes.normalize.lower_transposed_conv import LowerTran
 from relay_int8.compiler.passes.normalize.merge_branches import MergeBranches
 from relay_int8.compiler.passes.normalize.move_affine import MoveAffine
 from relay_int8.compiler.passes.normalize.move_bias import MoveBias
+from relay_int8.compiler.passes.normalize.narrow_rows import NarrowRows
 from relay_int8.compiler.passes.normalize.pad_concats import PadConcats
 from relay_int8.compiler.passes.normalize.quantize_constants import QuantizeConstants
 from relay_int8.compiler.passes.normalize.read_parts import ReadParts
@@ -117,6 +118,7 @@ def normalize_passes() -> list[Pass]:
         JoinMasks(),
         LowerBatchNorm(),
         LowerTransposedConv(),
+        NarrowRows(),
     ]
 
 

@@ -29,11 +29,11 @@ NORMS = ("nn.layer_norm", "nn.rms_norm")
 
 
 class Rows(NamedTuple):
-    """A part of a tensor: ``count`` elements along one axis, from ``begin`` on."""
+    """A part of a tensor: ``size`` elements along one axis, from ``begin`` on."""
 
     axis: int
     begin: int
-    count: int
+    size: int
 
 
 @tvm.transform.module_pass(opt_level=0, name="NarrowRows")
@@ -166,7 +166,7 @@ class _Writer:
 
     def _rows_of(self, tensor: relax.Expr, rows: Rows) -> relax.Expr:
         """Return rows of a tensor: it has no others, or they are sliced here."""
-        end = rows.begin + rows.count
+        end = rows.begin + rows.size
         if (array := constant(tensor)) is not None:
             return relax.const(array.take(range(rows.begin, end), rows.axis))
         if (tensor, rows) not in self._narrow:

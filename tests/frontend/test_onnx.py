@@ -219,7 +219,7 @@ def test_inputs_of_strings_are_refused(values):
     ("content", "found"),
     [
         (b"", "the file is empty"),
-        (b"PK\x03\x04....", "zip archive: a program of torch.export is named .pt2; load"),
+        (b"PK\x03\x04....", "zip archive: one of torch.export is named .pt2; load"),
         (b"<html>", "HTML"),
         (b"version https://git-lfs.github.com/spec/v1", "Git LFS"),
         (b"\x18\0\0\0ORTM\0\0\0\0", "ONNX Runtime's own format"),

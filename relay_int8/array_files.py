@@ -10,6 +10,7 @@ import numpy.typing as npt
 from numpy.lib.format import MAGIC_PREFIX
 
 Array = npt.NDArray[Any]
+ARCHIVE_PREFIX = b"PK"
 
 
 def read_arrays(file: Path, *, mapped: bool = False) -> Array | dict[str, Array]:
@@ -27,11 +28,15 @@ def read_arrays(file: Path, *, mapped: bool = False) -> Array | dict[str, Array]
     OSError
         It cannot be opened.
     ValueError
-        It is damaged, holds objects or more than there is memory for.
+        It is no such file, is damaged, holds objects or more than there is memory for.
     """
     try:
         with file.open("rb") as stream:
-            is_array = stream.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX
+            start = stream.read(len(MAGIC_PREFIX))
+            is_array = start == MAGIC_PREFIX
+            if start and not is_array and not start.startswith(ARCHIVE_PREFIX):
+                # NumPy takes any other file for a pickle, and advises to load it "unsafely".
+                raise ValueError(f"no .npy or .npz file starts with {start.hex(' ')}")
             stream.seek(0)
             if not (mapped and is_array):
                 return _plain(np.load(stream, allow_pickle=False))

@@ -52,4 +52,6 @@ def absent(path: Path) -> str:
     """Say what is there in place of a file."""
     if path.is_dir():
         return "a folder"
+    if path.exists():
+        return "a pipe or a device, not a file"
     return "a link to nothing" if path.is_symlink() else "no such file"

@@ -28,17 +28,18 @@ def require_outputs(*files: str | Path | None, read: Iterable[str | Path | None]
         A file's folder does not exist or cannot be written to, it is a folder itself, it is one of
         those that are read, or two of them are one.
     """
-    sources = {Path(file).resolve() for file in read if file is not None}
-    written: set[Path] = set()
+    # Before Python 3.13, Path.resolve raises a RuntimeError at links that lead to each other.
+    sources = {os.path.realpath(file) for file in read if file is not None}
+    written: set[str] = set()
     for file in files:
         if file is None:
             continue
-        folder = Path(file).parent if not Path(file).is_symlink() else Path(file).resolve().parent
+        folder = Path(os.path.realpath(file) if Path(file).is_symlink() else file).parent
         if not folder.is_dir():
             raise ConfigError(f"{file}: there is no folder {folder} to write it to; make it first")
         if Path(file).is_dir():
             raise ConfigError(f"{file}: it is a folder; name a file to write")
-        path = Path(file).resolve()
+        path = os.path.realpath(file)
         if path in sources:
             raise ConfigError(f"{file}: it would be read and written over; write to another file")
         if path in written:

@@ -129,7 +129,17 @@ def _refusal(target: Target) -> str | None:
     cpu = target.attrs.get("mcpu")
     if cpu and not codegen.llvm_is_valid_cpu(cpu, triple):
         return f"LLVM knows no CPU {cpu} for {triple}; see llc -mcpu=help"
+    for feature in target.attrs.get("mattr") or ():
+        if not _is_feature(str(feature), triple):
+            return f"LLVM knows no feature {feature} of {triple}, such as +sse4.2 or -avx512f"
     return None
+
+
+def _is_feature(feature: str, triple: str) -> bool:
+    """Whether LLVM knows what is written in ``mattr``; it ignores what it does not know."""
+    name = feature.removeprefix("+").removeprefix("-")
+    on = Target({"kind": "llvm", "mtriple": triple, "mattr": [f"+{name}"]})
+    return name != feature and name in codegen.llvm_get_cpu_features(on)
 
 
 def _gpu_refusal(target: Target) -> str | None:

@@ -44,6 +44,12 @@ def test_damaged_arrays(tmp_path, content, mapped):
         read_arrays(tmp_path / "x.npy", mapped=mapped)
 
 
+def test_other_files_are_not_taken_for_pickles(tmp_path):
+    (tmp_path / "x.npy").write_bytes(b"1, 2, 3")
+    with pytest.raises(ValueError, match=r"no \.npy or \.npz file starts with 31 2c 20 32 2c 20"):
+        read_arrays(tmp_path / "x.npy")
+
+
 @pytest.mark.parametrize(("place", "value"), [(6, 1), (8, 99)])
 def test_damaged_archives(tmp_path, place, value):
     """A member that claims to be encrypted, or compressed in a way that nobody knows."""

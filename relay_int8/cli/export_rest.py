@@ -13,7 +13,7 @@ from relay_int8.cli.model import known_file
 def export_rest(
     model: Annotated[
         Path,
-        typer.Argument(dir_okay=False, callback=known_file, help="ONNX file.", metavar="{model}"),
+        typer.Argument(dir_okay=False, callback=known_file, help="ONNX file."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="ONNX file to write.")],
     cut: Annotated[

@@ -106,6 +106,8 @@ def _inputs(
     values: dict[str, tuple[float, ...]] = {}
     for text in given or ():
         name, equals, numbers = text.rpartition("=")
+        if name.removesuffix("=") in shapes | values:
+            raise typer.BadParameter(f"--input {text}: that input is given before; give it once")
         try:
             if name.endswith("="):
                 name = name.removesuffix("=")

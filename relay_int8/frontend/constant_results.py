@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import FunctionWriter, arguments, calls, results, shape, substitute
@@ -21,6 +22,9 @@ def keep_constant_results(mod: IRModule) -> IRModule:
     writer = FunctionWriter(mod)
     written: dict[relax.Var, relax.Expr] = {}
     for var, value in calls(func):
+        if isinstance(value, tvm.ir.GenericConst):  # a variable of its own would be compared too
+            written[var] = value
+            continue
         name = f"{var.name}/constant" if var in constants else str(var.name)
         written[var] = writer.emit(name, substitute(value, written))
     for var in constants:
@@ -38,7 +42,9 @@ def _computed(func: relax.Function) -> set[relax.Var]:
     return computed
 
 
-def _as_if_computed(writer: FunctionWriter, x: relax.Var, value: relax.Var, name: str) -> relax.Var:
+def _as_if_computed(
+    writer: FunctionWriter, x: relax.Var, value: relax.Expr, name: str
+) -> relax.Var:
     axes = list(range(len(shape(x))))
     if axes:
         x = writer.emit(

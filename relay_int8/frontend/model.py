@@ -39,11 +39,13 @@ def import_model(source: str | Path, options: ImportOptions) -> IRModule:
 
 
 def _refuse_empty_outputs(mod: IRModule) -> None:
-    """Refuse outputs without elements, which no kernel can compute; FrontendError."""
+    """Refuse no outputs, and those without elements, which no kernel can compute; FrontendError."""
     from relay_int8.frontend.importing import cut_option
     from relay_int8.graph.dataflow import results, shape
 
     outputs = results(mod["main"])
+    if not outputs:
+        raise FrontendError(f"the model has no outputs; name those to compute: {cut_option(())}")
     for var in outputs:
         if 0 in shape(var):
             kept = [str(other.name) for other in outputs if 0 not in shape(other)]

@@ -32,6 +32,7 @@ Array = npt.NDArray[Any]
 INT32_MAX = 2**31 - 1
 U8_MAX = 255
 CUT = 0.5  # share of the largest value; a lower threshold is a hazard
+NOT_SEEN = "and no image says so"
 USED_STEPS = 32  # integer steps (of 256); a tensor whose 99.9 % take fewer has lost three bits
 CENTRAL_SHARE = 0.999
 UNCALIBRATED = ("constant", "not-finite", "no-range")
@@ -179,8 +180,9 @@ def _of_tensor(name: str, entry: Entry) -> Iterator[Hazard]:
             name=name,
             message=f"{observed.nonfinite} values were NaN or infinite on calibration images",
         )
-    if not entry.high > entry.low and unseen(entry):
-        message = "its range is [0, 0], and no image says so: what it holds becomes whole numbers"
+    if not entry.high > entry.low and (unseen(entry) or observed.largest > 0):
+        seen = f"but values reach {observed.largest:.6g}" if observed.largest > 0 else NOT_SEEN
+        message = f"its range is [0, 0], {seen}: what it holds becomes whole numbers"
         yield Hazard(kind="no-range", name=name, message=f"{message}; exclude it or give a range")
     if observed.empty or not entry.high > entry.low:
         return

@@ -31,3 +31,9 @@ def test_what_is_read_is_not_written_over(invoke, tmp_path):
     code, _, err = invoke("export-rest", copy, "--cut", "flaten", "-o", tmp_path / "rest.onnx")
     assert code == 1
     assert "--cut flaten" in err
+
+
+def test_its_help_names_the_argument_as_others_do(invoke):
+    _, out, _ = invoke("export-rest", "--help")
+    assert "{{" not in out
+    assert "{model}" in out

@@ -57,6 +57,15 @@ def test_shapes_that_are_none(invoke, folder, shape):
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize("second", ["data=2,3,8,8", "data==1"])
+def test_an_input_is_given_once(invoke, folder, second):
+    shapes = ("--input", "data=1,3,8,8", "--input", second)
+    code, _, err = invoke("inspect", folder / "net-symbol.json", *shapes)
+    assert code == 2
+    assert "that input is given before; give it once" in " ".join(err.split())
+
+
+@pytest.mark.fast
 def test_values_are_of_onnx_models(invoke, folder):
     code, _, err = invoke("inspect", folder / "net-symbol.json", "--input", "data==0.5")
     assert code == 1

@@ -64,6 +64,20 @@ def test_a_link_to_what_is_read_is_the_same_file(folder):
         require_outputs("link.onnx", read=("m.onnx",))
 
 
+def test_links_that_lead_to_each_other_are_links_to_nothing(invoke, folder):
+    (folder / "loop.onnx").symlink_to("loop.onnx")
+    code, _, err = invoke("quantize", "loop.onnx", "--data", "x.npy", "-o", "a.ri8")
+    assert code == 1
+    assert "loop.onnx: a link to nothing; expected an ONNX model" in err
+
+
+def test_a_pipe_is_no_model(invoke, folder):
+    os.mkfifo(folder / "pipe.onnx")
+    code, _, err = invoke("quantize", "pipe.onnx", "--data", "x.npy", "-o", "a.ri8")
+    assert code == 1
+    assert "pipe.onnx: a pipe or a device, not a file; expected an ONNX model" in err
+
+
 def test_files_of_their_own_may_be_written(folder):
     (folder / "dead.ri8").symlink_to("nowhere/x.ri8")
     with pytest.raises(

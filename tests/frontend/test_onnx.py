@@ -206,12 +206,20 @@ def test_missing_tensor():
         import_onnx(model([node("Relu", ["nowhere"], ["y"], "relu")], {"x": (1,)}, {"y": None}))
 
 
+@pytest.mark.parametrize("values", [{}, {"text": 0}])
+def test_inputs_of_strings_are_refused(values):
+    proto = conv_relu()
+    proto.graph.input.append(helper.make_tensor_value_info("text", onnx.TensorProto.STRING, [1]))
+    with pytest.raises(UnsupportedOpError, match="input text holds strings"):
+        import_onnx(proto, values=values)
+
+
 @pytest.mark.fast
 @pytest.mark.parametrize(
     ("content", "found"),
     [
         (b"", "the file is empty"),
-        (b"PK\x03\x04....", "zip archive: export a PyTorch .pt file as .pt2; load reads artifacts"),
+        (b"PK\x03\x04....", "zip archive: one of torch.export is named .pt2; load"),
         (b"<html>", "HTML"),
         (b"version https://git-lfs.github.com/spec/v1", "Git LFS"),
         (b"\x18\0\0\0ORTM\0\0\0\0", "ONNX Runtime's own format"),

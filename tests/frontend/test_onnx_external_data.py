@@ -120,6 +120,7 @@ def test_weights_of_branches_and_functions_are_read(tmp_path):
         ("length", "1000", r"from byte 0 to 1000, but the file has \d+ bytes"),
         ("offset", "9999", r"from byte 9999 to 10035, but the file has \d+ bytes"),
         ("offset", "-4", "must be non-negative"),
+        ("offset", "none", "tensor first: invalid literal"),
         ("location", "none.data", "first is in none.data: there is no such file"),
         ("location", ".", r"there is no such file"),
         ("location", "", "first names no file"),

@@ -48,6 +48,13 @@ def test_an_output_without_elements_is_named(tmp_path):
         relay_int8.load_model(tmp_path / "model.onnx")
 
 
+def test_a_model_without_outputs_is_refused(tmp_path):
+    onnx.save(model([CONV], {"x": X.shape}, {}, W), tmp_path / "model.onnx")
+    message = r"the model has no outputs; name those to compute: ImportOptions\(outputs="
+    with pytest.raises(FrontendError, match=message):
+        relay_int8.load_model(tmp_path / "model.onnx")
+
+
 def test_a_tile_of_integers_is_a_concat():
     nodes = [
         CONV,

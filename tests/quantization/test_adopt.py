@@ -16,7 +16,7 @@ from tvm.target import Target
 import relay_int8
 from benchmarks import zoo
 from relay_int8.api.preview import preview
-from relay_int8.errors import ConfigError, CoverageError
+from relay_int8.errors import CalibrationError, ConfigError, CoverageError
 from relay_int8.frontend.onnx import import_onnx
 from relay_int8.graph import dataflow
 from relay_int8.quantization.adopt import adopt
@@ -235,6 +235,12 @@ def test_weights_keep_their_integers(weights: dict[str, np.ndarray]):
     adopted = adopt(import_onnx(qdq_convolution(**weights)))
     assert adopted.plan.layers[0].reason is None
     run_few(adopted)
+
+
+@pytest.mark.fast
+def test_a_scale_of_zero_is_refused_by_name():
+    with pytest.raises(CalibrationError, match=r"tensor x_q: scale 0\.0 found; a positive"):
+        adopt(import_onnx(qdq_convolution(s_x=np.float32(0))))
 
 
 def run_few(adopted: QuantizedModel) -> None:

@@ -136,6 +136,7 @@ def test_a_range_of_nothing_that_no_image_showed():
     fitted = fit(dead, {"x": "s8"})
     assert "no image says so" in hazards(mod, fitted.entries)["no-range", "x"]
     assert ("no-range", "x") not in hazards(mod, {"x": entry(0, 0)})
+    assert "but values reach 4" in hazards(mod, {"x": entry(0, 0, (-2, 4))})["no-range", "x"]
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5])

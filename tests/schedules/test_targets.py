@@ -88,6 +88,8 @@ def test_a_target_comes_back_from_its_config(name):
         ('{"kind": "zzz"}', 'Target kind "zzz" is not defined'),
         ('{"kind": "llvm", "zzz": 1}', "Unknown config option 'zzz'"),
         ('{"kind": "llvm", "mcpu": "zzz"}', "LLVM knows no CPU zzz"),
+        ('{"kind": "llvm", "mattr": ["+zzz"]}', r"LLVM knows no feature \+zzz of x86_64"),
+        ('{"kind": "llvm", "mattr": ["avx2"]}', "LLVM knows no feature avx2 of x86_64"),
         ('{"kind": "llvm", "mtriple": "zzz"}', "mtriple zzz is not of x86_64 or aarch64"),
         ('{"kind": "opencl"}', "kind opencl is not supported"),
         ("sm_37", "'sm_37' is unknown"),

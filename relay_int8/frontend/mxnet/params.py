@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from relay_int8.errors import FrontendError
+from relay_int8.file_names import absent
 
 Array = np.ndarray[Any, Any]
 
@@ -58,7 +59,7 @@ def read_params(path: Path) -> dict[str, Array]:
     """
     if not path.is_file():
         raise FrontendError(
-            f"{path}: no such file; expected MXNet parameters (pass ImportOptions(params='FILE'))"
+            f"{path}: {absent(path)}; expected MXNet parameters (pass ImportOptions(params='FILE'))"
         )
     reader = _Reader(path, path.read_bytes())
     if reader.u64("what kind of file it is") != LIST_MAGIC:

@@ -31,7 +31,7 @@ from relay_int8.frontend.onnx.operator_support import (
 )
 from relay_int8.frontend.onnx.plain_opset import opset_of, to_plain_opset
 from relay_int8.frontend.onnx.rewrites.dynamic_biases import restore_biases
-from relay_int8.frontend.onnx.rewrites.fixed_inputs import fix_inputs
+from relay_int8.frontend.onnx.rewrites.fixed_inputs import fix_inputs, refuse_text
 from relay_int8.frontend.onnx.rewrites.functions import expand_functions
 from relay_int8.frontend.onnx.rewrites.local_functions import inline_functions
 from relay_int8.frontend.onnx.rewrites.masked_writes import find_masked_writes
@@ -188,6 +188,7 @@ def _written_shapes(graph: onnx.GraphProto, given: Shapes) -> dict[str, list[Ext
     for value in graph.input:
         if value.name in weights:
             continue
+        refuse_text(value)
         if (kind := value.type.WhichOneof("value")) not in (None, "tensor_type"):
             raise UnsupportedOpError(
                 f"input {value.name} is no tensor but {kind}: make inputs of the tensors in it"

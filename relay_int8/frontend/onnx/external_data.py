@@ -50,7 +50,10 @@ def read_external_data(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _read_bytes(tensor: TensorProto, folder: Path, allowed: tuple[Path, ...]) -> bytes:
-    info = ExternalDataInfo(tensor)
+    try:
+        info = ExternalDataInfo(tensor)
+    except ValueError as err:
+        raise ValueError(f"tensor {tensor.name}: {err}") from err
     if not info.location:
         raise ValueError(f"tensor {tensor.name} names no file")
     file = (folder / info.location).resolve()

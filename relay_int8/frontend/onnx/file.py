@@ -14,7 +14,7 @@ from relay_int8.frontend.onnx.external_data import read_external_data
 # First bytes of files that are often taken for ONNX models: (offset, bytes, what it is).
 SIGNATURES = (
     (0, b"version https://git-lfs", "a Git LFS pointer: run git lfs pull"),
-    (0, b"PK\x03\x04", "a zip archive: export a PyTorch .pt file as .pt2; load reads artifacts"),
+    (0, b"PK\x03\x04", "a zip archive: one of torch.export is named .pt2; load reads artifacts"),
     (0, b"\x80\x02", "a Python pickle (a PyTorch checkpoint?): export the model as .pt2"),
     (0, b"\x89HDF", "an HDF5 file (a Keras model?): convert it with tf2onnx"),
     (0, b"\x1f\x8b", "gzip-compressed: unpack it"),

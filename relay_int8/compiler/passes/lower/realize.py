@@ -28,7 +28,7 @@ from relay_int8.compiler.integer_kernels import (
     quantize_kernel,
     rescale_kernel,
 )
-from relay_int8.errors import ConfigError
+from relay_int8.errors import CalibrationError, ConfigError
 from relay_int8.graph import dataflow
 from relay_int8.graph.attributes import INPUT_LAYOUT, PIXELS, QRANGE
 from relay_int8.graph.group import Group, Smooth
@@ -329,7 +329,13 @@ class _Realizer:
         return readers[0] if is_pair else None
 
     def _params(self, var: relax.Var, call: relax.Call) -> QParams | None:
-        """Return the parameters of a Q or DQ, or None if integers cannot have them."""
+        """Return the parameters of a Q or DQ, or None if integers cannot have them.
+
+        Raises
+        ------
+        CalibrationError
+            They are none: a scale of zero for instance. The tensor is named.
+        """
         scale, zero = (dataflow.constant(argument) for argument in call.args[1:])
         quantize = var if dataflow.operator(call) == "quantize" else call.args[0]
         dtype = dataflow.dtype(quantize)
@@ -337,4 +343,7 @@ class _Realizer:
             return None
         info = np.iinfo(dtype)
         qmin, qmax = self._qrange.get(quantize.name, (info.min, info.max))
-        return QParams(np.float32(scale), int(zero), qmin, qmax, dtype)  # type: ignore[arg-type]
+        try:
+            return QParams(np.float32(scale), int(zero), qmin, qmax, dtype)  # type: ignore[arg-type]
+        except CalibrationError as error:
+            raise CalibrationError(f"tensor {quantize.name}: {error}") from error

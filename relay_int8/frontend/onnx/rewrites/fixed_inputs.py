@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from relay_int8.errors import ConfigError
+from relay_int8.errors import ConfigError, UnsupportedOpError
 from relay_int8.frontend.options import Values, require_input, value_option
 
 
@@ -21,6 +21,8 @@ def fix_inputs(model: onnx.ModelProto, values: Values) -> onnx.ModelProto:
     ------
     ConfigError
         The model has no such input, no other, or one of another size or type.
+    UnsupportedOpError
+        The input holds strings.
     """
     if not values:
         return model
@@ -42,8 +44,18 @@ def fix_inputs(model: onnx.ModelProto, values: Values) -> onnx.ModelProto:
     return fixed
 
 
+def refuse_text(declared: onnx.ValueInfoProto) -> None:
+    """Raise UnsupportedOpError for an input of strings, even where nothing reads it."""
+    if declared.type.tensor_type.elem_type == onnx.TensorProto.STRING:
+        raise UnsupportedOpError(
+            f"input {declared.name} holds strings, and a network computes with numbers: make an "
+            "input of the numbers that they become, or export the model without it"
+        )
+
+
 def _array(declared: onnx.ValueInfoProto, given: np.ndarray) -> np.ndarray:
     """Return a value in the type and shape of an input; one number is that of all its elements."""
+    refuse_text(declared)
     tensor = declared.type.tensor_type
     kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     option = value_option(declared.name, given.reshape(-1).tolist())

@@ -127,22 +127,25 @@ def _broadcast_product(scope: Scope, x: relax.Expr, w: Array) -> relax.Call:
     images = [axis for axis in outer if ws[axis] == 1]
     groups = [axis for axis in outer if xs[axis] == ws[axis] > 1]
     outputs = [axis for axis in outer if xs[axis] == 1 < ws[axis]]
-    (length, depth), out = xs[-2:], ws[-1]
-    image_sizes, group_sizes = [xs[axis] for axis in images], [xs[axis] for axis in groups]
+    kernel_order = [*groups, *outputs, rank - 1, rank - 2, *images]
+    # Where a group comes first, the batch is among the rows, as in einsum("bixy,ioxy->boxy").
+    rows = [] if 0 in groups else [rank - 2]
+    images += [] if rows else [rank - 2]
+    order = [*images, *groups, *outputs, rank - 1, *rows]
+    depth, out = xs[-1], ws[-1]
+    image_sizes, group_sizes, row_sizes = ([xs[i] for i in axes] for axes in (images, groups, rows))
     output_sizes = [*(ws[axis] for axis in outputs), out]
     aligned = x if len(shape(x)) == rank else scope.emit("aligned", relax.op.reshape(x, xs))
-    turned = relax.op.permute_dims(aligned, [*images, *groups, *outputs, rank - 1, rank - 2])
-    columns = scope.emit("columns", turned)
+    columns = scope.emit("columns", relax.op.permute_dims(aligned, order))
     count = math.prod(group_sizes)
-    channels = (math.prod(image_sizes), count * depth, 1, length)
+    channels = (math.prod(image_sizes), count * depth, 1, math.prod(row_sizes))
     image = scope.emit("image", relax.op.reshape(columns, channels))
-    by_group = w.reshape(ws).transpose([*groups, *outputs, rank - 1, rank - 2, *images])
+    by_group = w.reshape(ws).transpose(kernel_order)
     kernel = np.ascontiguousarray(by_group.reshape(-1, depth, 1, 1))
     conv = relax.op.nn.conv2d(image, relax.const(kernel, str(w.dtype)), groups=count)
-    sizes = (*image_sizes, *group_sizes, *output_sizes, length)
-    rows = scope.emit("rows", relax.op.reshape(scope.emit("conv", conv), sizes))
-    order = [*images, *groups, *outputs, rank - 1, rank - 2]
-    return relax.op.permute_dims(rows, [order.index(axis) for axis in range(rank)])
+    sizes = (*image_sizes, *group_sizes, *output_sizes, *row_sizes)
+    result = scope.emit("rows", relax.op.reshape(scope.emit("conv", conv), sizes))
+    return relax.op.permute_dims(result, [order.index(axis) for axis in range(rank)])
 
 
 def _swapped(x: relax.Expr) -> relax.Call:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import tvm
 from tvm import IRModule, relax
 
-from relay_int8.graph.dataflow import FunctionWriter, arguments, calls, results, shape, substitute
+from relay_int8.graph.dataflow import (
+    FunctionWriter,
+    arguments,
+    calls,
+    dtype,
+    results,
+    shape,
+    substitute,
+)
 
 
 def keep_constant_results(mod: IRModule) -> IRModule:
@@ -52,4 +60,9 @@ def _as_if_computed(
         )
     x = writer.emit(f"{name}/scalar", relax.op.reshape(x, (1,) * len(shape(value))))
     outcome = writer.emit(f"{name}/outcome", relax.op.equal(x, x))
-    return writer.emit(name, relax.op.where(outcome, value, value))
+    if dtype(value) != "bool":
+        return writer.emit(name, relax.op.where(outcome, value, value))
+    # ONNX Runtime, which may read the network as a QDQ file, chooses between no booleans.
+    number = writer.emit(f"{name}/number", relax.op.astype(value, "uint8"))
+    chosen = writer.emit(f"{name}/chosen", relax.op.where(outcome, number, number))
+    return writer.emit(name, relax.op.astype(chosen, "bool"))

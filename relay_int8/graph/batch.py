@@ -152,6 +152,8 @@ class _Change:
             return _SHAPED[operator](new.args[0], self._target(var, value))
         if operator == "concat":
             return self._concat(var, value)
+        if operator == "image.grid_sample" and self._axis(value.args[1]) is None:
+            new = dataflow.with_arguments(new, [new.args[0], self._grid(var, value)])
         if isinstance(spec := spec_of(value), Sample2d | Recurrence | Suppression):
             tensors, constants = operands(new, spec)
             return kernel_call(self._of_batch(var, value, spec), tensors, constants)
@@ -199,6 +201,25 @@ class _Change:
                 for field, part in zip(fields, parts, strict=True)
             ]
         return relax.op.concat(parts, int(value.attrs.axis or 0))
+
+    def _grid(self, var: relax.Var, value: relax.Call) -> relax.Expr:
+        """Return a constant grid once for every image: TVM reads the batch of the images alone."""
+        x, grid = value.args[0], dataflow.constant(value.args[1])
+        if self._axis(x) is None:
+            return dataflow.substitute(value, self._done).args[1]
+        if grid is None or len(grid) % self._old:
+            raise self._refusal(var, value)
+        by_image = grid.reshape(self._old, -1, *grid.shape[1:])
+        if (by_image != by_image[:1]).any():
+            raise UnsupportedOpError(
+                f"{var.name} samples images at constant coordinates that differ from image to "
+                "image; import the model with the batch that is wanted"
+            )
+        one = relax.const(np.ascontiguousarray(by_image[:1]), str(grid.dtype))
+        shape = (self._batch, *by_image.shape[1:])
+        grids = self._writer.emit(f"{var.name}/grids", relax.op.broadcast_to(one, shape))
+        joined = (self._times(by_image.shape[1]), *grid.shape[1:])
+        return self._writer.emit(f"{var.name}/grid", relax.op.reshape(grids, joined))
 
     def _repeated(self, name: str, part: relax.Expr, axis: int) -> relax.Expr:
         """Return ``part``, the same for all images, once for every image of the batch."""

@@ -13,6 +13,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.batch import with_batch, with_open_batch
 from schedules.targets import TARGETS
 from tests.attention_networks import NETWORKS
+from tests.onnx_models import run_relax
 from tests.quantized_networks import QuantizedNetwork
 from tests.small_networks import NetworkWriter
 from tests.x86_targets import FASTEST
@@ -65,6 +66,31 @@ def test_a_token_joins_every_image():
     token = relax.const(np.ones((1, 1, 6), "float32"))
     mod = of(lambda x: R.concat([token, x], axis=1))
     assert shapes(with_batch(mod, 5))[-1] == (5, 5, 6)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("windows", [1, 2])
+def test_a_constant_grid_samples_every_image(windows: int):
+    """TVM infers the batch from the images alone, and reads beyond a grid that has fewer."""
+    rng = np.random.default_rng(0)
+    grid = relax.const(rng.uniform(-1, 1, (windows, 2, 3, 5)).astype("float32"))
+    mod = of(
+        lambda x: R.reshape(x, (windows, 2 // windows, 4, 6)),
+        lambda x: R.image.grid_sample(x, grid, align_corners=True),
+        dims=(1, 2, 4, 6),
+    )
+    images = rng.normal(size=(IMAGES, 2, 4, 6)).astype("float32")
+    together = run_relax(with_batch(mod, IMAGES), images)[0]
+    alone = [run_relax(mod, image[None])[0] for image in images]
+    np.testing.assert_array_equal(together, np.concatenate(alone))
+
+
+@pytest.mark.fast
+def test_grids_that_differ_from_image_to_image_are_refused():
+    grids = relax.const(np.arange(60, dtype="float32").reshape(2, 2, 3, 5) / 60)
+    mod = of(lambda x: R.image.grid_sample(x, grids), dims=(2, 1, 4, 6))
+    with pytest.raises(UnsupportedOpError, match="coordinates that differ from image to image"):
+        with_batch(mod, 1)
 
 
 @pytest.mark.fast

@@ -8,6 +8,7 @@ from tvm import relax
 
 from relay_int8.compiler.passes.normalize.canonicalize_product import CanonicalizeProduct
 from relay_int8.graph import dataflow
+from relay_int8.graph.batch import with_batch
 from relay_int8.graph.dataflow import FunctionWriter, constant
 from relay_int8.graph.groups import find_groups
 from tests.onnx_models import run_relax
@@ -79,6 +80,8 @@ def test_a_matrix_for_each_head_is_a_group():
         ((2, 3, 8, 5, 4), (3, 1, 4, 6), 3),
         ((2, 1, 5, 4), (3, 4, 6), 1),
         ((2, 3, 2, 5, 4), (1, 3, 2, 4, 1), 6),
+        ((2, 3, 5, 4), (2, 1, 4, 6), 2),
+        ((3, 2, 1, 4), (3, 2, 4, 6), 6),
     ],
 )
 def test_matrices_that_broadcast_are_groups_and_outputs(x_shape, w_shape, groups):
@@ -89,9 +92,18 @@ def test_matrices_that_broadcast_are_groups_and_outputs(x_shape, w_shape, groups
     assert_same(before, after, x_shape)
 
 
-@pytest.mark.parametrize("w", [weights(4, 6), weights(2, 1, 4, 6)], ids=["layer", "other batch"])
-def test_what_stays(w):
-    mod = product((2, 3, 5, 4), w)
+def test_a_batch_among_the_rows_stays_a_batch():
+    """As einsum("bixy,ioxy->boxy") has it: the modes of a Fourier neural operator."""
+    func = FunctionWriter()
+    x = relax.Var("x", relax.TensorType((1, 8, 4, 3), "float32"))
+    turned = func.emit("turned", relax.op.permute_dims(x, [2, 3, 0, 1]))
+    y = func.emit("y", relax.op.matmul(turned, relax.const(weights(4, 3, 8, 5))))
+    mod = func.finish([x], [func.emit("z", relax.op.permute_dims(y, [2, 3, 0, 1]))])
+    assert dataflow.shape(with_batch(CanonicalizeProduct()(mod), 6)["main"].body) == (6, 5, 4, 3)
+
+
+def test_a_layer_stays():
+    mod = product((2, 3, 5, 4), weights(4, 6))
     assert tvm_ffi.structural_equal(mod, CanonicalizeProduct()(mod), map_free_vars=True)
 
 

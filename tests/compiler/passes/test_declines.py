@@ -15,7 +15,6 @@ from relay_int8.compiler.passes.lower.halve_floats import HalveFloats
 from relay_int8.compiler.passes.lower.lower_float import LowerFloat
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
 from relay_int8.compiler.passes.normalize.canonicalize_pool import CanonicalizePool
-from relay_int8.compiler.passes.normalize.canonicalize_product import CanonicalizeProduct
 from relay_int8.compiler.passes.normalize.canonicalize_qdq import CanonicalizeQdq
 from relay_int8.compiler.passes.normalize.canonicalize_sequence import CanonicalizeSequence
 from relay_int8.compiler.passes.normalize.drop_expand import DropExpand
@@ -177,12 +176,6 @@ def conv_of_two_inputs_of_other_layout():
     return net.module(net("y", nn.conv2d(net["x"], net["w"], **layouts)))
 
 
-def matrices_of_images():
-    net = Net(x=(2, 3, 5, 4))
-    of_each = relax.const(np.arange(48, dtype="float32").reshape(2, 1, 4, 6))
-    return net.module(net("y", op.matmul(net["x"], of_each)))
-
-
 def sum_of_positions():
     net = Net()
     t = net("t", nn.conv2d_transpose(net["x"], constant(4, 8, 2, 2), strides=(2, 2)))
@@ -233,7 +226,6 @@ CASES = [
     (LowerTransposedConv, sum_of_positions, "y", "behind t: its constant (1, 1, 14, 14) is not"),
     (UnfoldComputedKernels, dilated_transposed_conv_of_two_inputs, "y", "only dilation 1 is known"),
     (UnfoldComputedKernels, conv_of_two_inputs_of_other_layout, "y", "layouts are NHWC and HWIO"),
-    (CanonicalizeProduct, matrices_of_images, "y", "are not one matrix for each (2, 3) of its"),
     (CanonicalizeSequence, sequence_of_other_layout, "y", "its layouts are NWC and WIO"),
     (FoldConstants, unknown_operator_of_constants, "k", "constants alone, and cumprod is not"),
     (FoldConstants, index_outside, "k", "an index is not below 7"),

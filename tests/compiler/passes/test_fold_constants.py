@@ -198,6 +198,16 @@ def test_a_convolution_of_a_constant_image():
     np.testing.assert_allclose(found, np.concatenate(wanted, 1), rtol=0, atol=1e-6)
 
 
+def test_a_transposed_convolution_of_a_constant_image():
+    """``fold(unfold(ones))`` counts the windows that read a pixel."""
+    ones = (relax.const(np.ones(shape, F32)) for shape in ((1, 1, 2, 1), (1, 1, 3, 1)))
+    layer = op.nn.conv2d_transpose(*ones, strides=(2, 1))
+    net = NetworkWriter((1, 1, 5, 1))
+    mod = net.module(net.emit("y", op.divide(net.x, net.emit("c", layer))))
+    ((_, y),) = dataflow.calls(FoldConstants()(mod)["main"])
+    np.testing.assert_array_equal(dataflow.constant(y.args[1]).ravel(), [1, 1, 2, 1, 1])
+
+
 @pytest.mark.parametrize(
     ("method", "coordinates", "size"),
     [

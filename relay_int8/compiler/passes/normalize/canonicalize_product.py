@@ -36,7 +36,6 @@ import tvm
 from tvm import IRModule, relax
 
 from relay_int8.graph.dataflow import constant, operator, shape
-from relay_int8.graph.declined import Declined
 from relay_int8.graph.rewriting import Scope, rewrite_main
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -51,7 +50,7 @@ class CanonicalizeProduct:
         return rewrite_main(mod.clone(), _rewrite)
 
 
-def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
+def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     if operator(value) == "add":
         return _bias_inside(scope, value)
     if operator(value) != "matmul":
@@ -60,9 +59,7 @@ def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | Declined | None:
     if left is not None and right is None and left.ndim >= 2 and len(shape(value.args[1])) >= 2:
         turned = scope.emit("turned", _swapped(value.args[1]))
         product = _product(scope, turned, np.swapaxes(left, -1, -2))
-        if product is None or isinstance(product, Declined):
-            return product
-        return _swapped(scope.emit("product", product))
+        return None if product is None else _swapped(scope.emit("product", product))
     if left is None and right is None:
         return _shares_on_the_left(scope, value)
     if right is not None and right.ndim == 1 and left is None and len(shape(value.args[0])) > 1:
@@ -88,7 +85,7 @@ def _shares_on_the_left(scope: Scope, value: relax.Call) -> relax.Expr | None:
     return _swapped(scope.emit("product", relax.op.matmul(shares.args[0], values)))
 
 
-def _product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | Declined | None:
+def _product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | None:
     """Return the product of an activation and weights of any rank, as a layer."""
     w = _distinct(w, shape(x))
     matrices = w.shape[:-2]
@@ -118,7 +115,7 @@ def _distinct(w: Array, dims: tuple[int, ...]) -> Array:
     return w
 
 
-def _broadcast_product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | Declined:
+def _broadcast_product(scope: Scope, x: relax.Expr, w: Array) -> relax.Call:
     """Return the product of matrices of an activation and of weights that broadcast to each other.
 
     An axis that both have is one of groups, one that weights alone have is one of outputs.
@@ -130,24 +127,25 @@ def _broadcast_product(scope: Scope, x: relax.Expr, w: Array) -> relax.Expr | De
     images = [axis for axis in outer if ws[axis] == 1]
     groups = [axis for axis in outer if xs[axis] == ws[axis] > 1]
     outputs = [axis for axis in outer if xs[axis] == 1 < ws[axis]]
-    if len(images) + len(groups) + len(outputs) < rank - 2 or 0 in groups:
-        return Declined(f"its weights {w.shape} are not one matrix for each {xs[:-2]} of its input")
-    (length, depth), out = xs[-2:], ws[-1]
-    image_sizes, group_sizes = [xs[axis] for axis in images], [xs[axis] for axis in groups]
+    kernel_order = [*groups, *outputs, rank - 1, rank - 2, *images]
+    # Where a group comes first, the batch is among the rows, as in einsum("bixy,ioxy->boxy").
+    rows = [] if 0 in groups else [rank - 2]
+    images += [] if rows else [rank - 2]
+    order = [*images, *groups, *outputs, rank - 1, *rows]
+    depth, out = xs[-1], ws[-1]
+    image_sizes, group_sizes, row_sizes = ([xs[i] for i in axes] for axes in (images, groups, rows))
     output_sizes = [*(ws[axis] for axis in outputs), out]
     aligned = x if len(shape(x)) == rank else scope.emit("aligned", relax.op.reshape(x, xs))
-    turned = relax.op.permute_dims(aligned, [*images, *groups, *outputs, rank - 1, rank - 2])
-    columns = scope.emit("columns", turned)
+    columns = scope.emit("columns", relax.op.permute_dims(aligned, order))
     count = math.prod(group_sizes)
-    channels = (math.prod(image_sizes), count * depth, 1, length)
+    channels = (math.prod(image_sizes), count * depth, 1, math.prod(row_sizes))
     image = scope.emit("image", relax.op.reshape(columns, channels))
-    by_group = w.reshape(ws).transpose([*groups, *outputs, rank - 1, rank - 2, *images])
+    by_group = w.reshape(ws).transpose(kernel_order)
     kernel = np.ascontiguousarray(by_group.reshape(-1, depth, 1, 1))
     conv = relax.op.nn.conv2d(image, relax.const(kernel, str(w.dtype)), groups=count)
-    sizes = (*image_sizes, *group_sizes, *output_sizes, length)
-    rows = scope.emit("rows", relax.op.reshape(scope.emit("conv", conv), sizes))
-    order = [*images, *groups, *outputs, rank - 1, rank - 2]
-    return relax.op.permute_dims(rows, [order.index(axis) for axis in range(rank)])
+    sizes = (*image_sizes, *group_sizes, *output_sizes, *row_sizes)
+    result = scope.emit("rows", relax.op.reshape(scope.emit("conv", conv), sizes))
+    return relax.op.permute_dims(result, [order.index(axis) for axis in range(rank)])
 
 
 def _swapped(x: relax.Expr) -> relax.Call:

@@ -16,7 +16,7 @@ from tvm import relax
 from relay_int8.compiler.passes.normalize.constant_indexing import INDEXING
 from relay_int8.graph.dataflow import number, operator, pad_fill, shape
 from relay_int8.graph.declined import Declined
-from relay_int8.numerics.convolution import convolve
+from relay_int8.numerics.convolution import convolve, convolve_transposed
 from relay_int8.numerics.interpolation import COORDINATES, axis_pairs
 from relay_int8.numerics.unary import UNARY
 
@@ -118,6 +118,8 @@ def computed(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Decl
         return _layer_norm(value, operands)
     if op == "nn.conv2d":
         return _convolution(value, operands)
+    if op == "nn.conv2d_transpose":
+        return _transposed_convolution(value, operands)
     if op == "nn.pad":
         return _padded(value, operands[0])
     if op == "concat":
@@ -165,6 +167,21 @@ def _convolution(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | 
         *operands,
         strides=[int(stride) for stride in attrs.strides],
         padding=[int(width) for width in attrs.padding],
+        dilation=[int(width) for width in attrs.dilation],
+        groups=int(attrs.groups),
+    )
+
+
+def _transposed_convolution(value: relax.Call, operands: list[np.ndarray]) -> np.ndarray | Declined:
+    """Return a constant image enlarged by weights, such as the counts of windows that overlap."""
+    attrs = value.attrs
+    if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "IOHW"):
+        return Declined(f"its layouts are {attrs.data_layout} and {attrs.kernel_layout}")
+    return convolve_transposed(
+        *operands,
+        strides=[int(stride) for stride in attrs.strides],
+        padding=[int(width) for width in attrs.padding],
+        output_padding=[int(width) for width in attrs.output_padding],
         dilation=[int(width) for width in attrs.dilation],
         groups=int(attrs.groups),
     )

@@ -81,6 +81,20 @@ def test_arithmetic_alone_stays():
     assert NarrowRows()(mod).same_as(mod)
 
 
+@pytest.mark.parametrize(("axis", "ahead"), [(1, ["matmul", "nn.prelu"]), (2, [])])
+def test_slopes_of_the_rows_stay_with_all_of_them(axis, ahead):
+    net = NetworkWriter(X.shape)
+    y = net.emit("y", relax.op.matmul(net.x, WIDER))
+    slopes = relax.const(np.linspace(0.1, 0.9, (2, 6, 12)[axis], dtype="float32"))
+    z = net.emit("z", relax.op.nn.prelu(y, slopes, axis=axis))
+    rows = net.emit("rows", relax.op.strided_slice(z, [1], [2], [4]))
+    mod = net.module(net.emit("w", relax.op.abs(rows)))
+    after = NarrowRows()(mod)
+    found = [operator(value) for _, value in calls(after["main"])]
+    assert found[: found.index("strided_slice")] == ahead
+    np.testing.assert_allclose(run_relax(after, X)[0], run_relax(mod, X)[0], 1e-5, 1e-6)
+
+
 def test_a_slice_that_is_a_result_stays():
     net = NetworkWriter(X.shape)
     norm = net.emit("norm", relax.op.nn.rms_norm(net.x, GAMMA, [2], 1e-6))

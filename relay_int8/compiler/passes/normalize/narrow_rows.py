@@ -100,8 +100,8 @@ def _of_operands(value: relax.Expr, rows: Rows) -> dict[relax.Expr, Rows] | None
     if name in NORMS:
         normalized = {int(axis) % rank for axis in value.attrs.axes}
         return {value.args[0]: rows} if rows.axis not in normalized else None
-    if name not in ELEMENTWISE:
-        return None
+    if name not in ELEMENTWISE or (name == "nn.prelu" and rows.axis == value.attrs.axis % rank):
+        return None  # slopes of one axis lie along no other
     operands = {}
     for argument in _tensors(value):
         axis = rows.axis - rank + len(shape(argument))

@@ -29,8 +29,9 @@ def select(spec: Spec, target: Target, measured: Measured = not_measured) -> Sch
     """
     able, reasons = _able(spec, target)
     if not able:
+        hint = "" if spec.is_static else "; build the network for a fixed batch, which has kernels"
         raise ScheduleError(
-            f"no template for {spec} on {target}: {'; '.join(reasons) or 'none exists'}"
+            f"no template for {spec} on {target}: {'; '.join(reasons) or 'none exists'}{hint}"
         )
     known = comparable(spec, target)
     return (

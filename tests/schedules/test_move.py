@@ -13,9 +13,10 @@ from schedules.cpu.moves.exchange import matrices
 from schedules.cpu.moves.move import MOVE_CPU
 from schedules.layout import NCHW4C, NCHW16C, NHWC, ROW, Layout
 from schedules.reference.kernels import reference
+from schedules.selection import select
 from schedules.spec import Concat, Move
 from schedules.targets import TARGETS
-from schedules.template import Layouts
+from schedules.template import Layouts, ScheduleError
 from tests.schedules.any_layout_runs import build, check, random_tensors, run
 from tests.x86_targets import X86
 
@@ -231,6 +232,8 @@ def test_refuses_symbolic_sizes_inside():
     n, llvm = tirx.Var("n", "int64"), Target("llvm")
     spec = Move(move="transpose", x_shape=(n, 3), y_shape=(3, n), arguments=(1, 0), x="int8")
     assert MOVE_CPU.refuses(spec, llvm) == "axis 1 of y is symbolic; only axis 0 may be"
+    with pytest.raises(ScheduleError, match="only axis 0 may be.*; build the network for a fixed"):
+        select(spec, llvm)
     spec = Concat(shapes=((n, 3), (n, 3)), axis=0, x="int8")
     assert CONCAT_CPU.refuses(spec, llvm) == "axis 0, along which it concatenates, is symbolic"
     spec = Concat(shapes=((2, n), (2, n)), axis=0, x="int8")

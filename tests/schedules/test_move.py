@@ -232,7 +232,7 @@ def test_refuses_symbolic_sizes_inside():
     n, llvm = tirx.Var("n", "int64"), Target("llvm")
     spec = Move(move="transpose", x_shape=(n, 3), y_shape=(3, n), arguments=(1, 0), x="int8")
     assert MOVE_CPU.refuses(spec, llvm) == "axis 1 of y is symbolic; only axis 0 may be"
-    with pytest.raises(ScheduleError, match="only axis 0 may be.*; build the network for a fixed"):
+    with pytest.raises(ScheduleError, match="; build the network for a fixed batch"):
         select(spec, llvm)
     spec = Concat(shapes=((n, 3), (n, 3)), axis=0, x="int8")
     assert CONCAT_CPU.refuses(spec, llvm) == "axis 0, along which it concatenates, is symbolic"

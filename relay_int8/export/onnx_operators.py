@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 
 from relay_int8.export.onnx_activations import ACTIVATIONS
 from relay_int8.export.onnx_nodes import NodeWriter, Operation, Writer, ints
@@ -66,7 +66,6 @@ SAME: Mapping[str, str] = MappingProxyType(
         "subtract": "Sub",
         "tan": "Tan",
         "tanh": "Tanh",
-        "where": "Where",
     }
 )
 """Operators without attributes."""
@@ -214,6 +213,19 @@ def _topk(writer: NodeWriter, op: Operation) -> str:
     return writer.node("TopK", [op.inputs[0], k], *op.outputs, axis=axis, largest=largest)
 
 
+def _where(writer: NodeWriter, op: Operation) -> str:
+    """Write a choice; of booleans as bytes, as ONNX Runtime chooses between no booleans."""
+    if dataflow.dtype(op.call) != "bool":
+        return writer.node("Where", op.inputs, op.output)
+    mask, *values = op.inputs
+    sides = [
+        writer.node("Cast", [value], f"{op.output}/{side}", to=TensorProto.UINT8)
+        for side, value in zip(("true", "false"), values, strict=True)
+    ]
+    chosen = writer.node("Where", [mask, *sides], f"{op.output}/chosen")
+    return writer.node("Cast", [chosen], op.output, to=TensorProto.BOOL)
+
+
 _TABLE: Mapping[str, Writer] = MappingProxyType(
     {
         **WINDOWS,
@@ -242,5 +254,6 @@ _TABLE: Mapping[str, Writer] = MappingProxyType(
         "take": _take,
         "tile": _tile,
         "topk": _topk,
+        "where": _where,
     }
 )

@@ -9,7 +9,6 @@ from relay_int8.graph.dataflow import (
     FunctionWriter,
     arguments,
     calls,
-    dtype,
     results,
     shape,
     substitute,
@@ -60,9 +59,4 @@ def _as_if_computed(
         )
     x = writer.emit(f"{name}/scalar", relax.op.reshape(x, (1,) * len(shape(value))))
     outcome = writer.emit(f"{name}/outcome", relax.op.equal(x, x))
-    if dtype(value) != "bool":
-        return writer.emit(name, relax.op.where(outcome, value, value))
-    # ONNX Runtime, which may read the network as a QDQ file, chooses between no booleans.
-    number = writer.emit(f"{name}/number", relax.op.astype(value, "uint8"))
-    chosen = writer.emit(f"{name}/chosen", relax.op.where(outcome, number, number))
-    return writer.emit(name, relax.op.astype(chosen, "bool"))
+    return writer.emit(name, relax.op.where(outcome, value, value))

@@ -16,7 +16,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.group import DENSE, Group
 from relay_int8.graph.groups import find_groups
 
-NORMS = ("nn.layer_norm", "nn.rms_norm")
+ROW_NORMS = ("nn.layer_norm", "nn.rms_norm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def find_norm_readers(func: relax.Function) -> list[NormReaders]:
 
 def _takes_factors(group: Group) -> bool:
     """Whether a group is a norm of rows by a gamma and a beta for each channel."""
-    if group.kind not in NORMS or len(group.members) != 1:
+    if group.kind not in ROW_NORMS or len(group.members) != 1:
         return False
     dims, attrs = dataflow.shape(group.output), group.root.attrs
     if len(dims) in (1, dataflow.IMAGE) or [int(axis) % len(dims) for axis in attrs.axes] != [

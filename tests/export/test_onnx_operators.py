@@ -104,6 +104,16 @@ def test_operators_without_a_node_are_listed_at_once():
         export_qdq(net.module(b))
 
 
+def test_booleans_are_chosen_as_bytes():
+    """ONNX Runtime has no Where of booleans."""
+    net = NetworkWriter((1, 3, 8, 8))
+    masks = [net.emit(f"m{i}", op.less(net.x, relax.const(i / 3))) for i in range(3)]
+    mod = net.module(net.emit("y", op.where(*masks)))
+    again = export_qdq(mod)
+    assert [node.op_type for node in again.graph.node][-4:] == ["Cast", "Cast", "Where", "Cast"]
+    assert_close(run_onnx(again, X), run_relax(mod, X))
+
+
 def test_results_that_are_inputs_or_twice_the_same_keep_their_names():
     net = NetworkWriter((1, 3, 8, 8))
     y = net.emit("y", nn.relu(net.x))

@@ -8,7 +8,7 @@ from tvm import relax
 from relay_int8.api.float_network import compiled_network
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.constant_results import keep_constant_results
-from relay_int8.graph.dataflow import FunctionWriter, calls, dtype, operator, results
+from relay_int8.graph.dataflow import FunctionWriter, calls, results
 
 pytestmark = pytest.mark.fast
 X = np.array([[1, -2, np.nan]], "float32")
@@ -30,8 +30,6 @@ def written(with_lengths: bool):
 def test_a_constant_result_stays_a_result():
     mod = keep_constant_results(written(with_lengths=True))
     assert [str(var.name) for var in results(mod["main"])] == ["y", "lengths", "mask"]
-    chosen = [value for _, value in calls(mod["main"]) if operator(value) == "where"]
-    assert [dtype(value) for value in chosen] == ["int64", "uint8"]  # of ONNX Runtime's types
     bound = [value for _, value in calls(mod["main"])]  # each is compared with the float network
     assert not any(isinstance(value, tvm.ir.GenericConst) for value in bound)
     run = compiled_network(normalize()(mod))

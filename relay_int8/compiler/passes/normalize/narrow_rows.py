@@ -24,8 +24,7 @@ from tvm import IRModule, relax
 from relay_int8.compiler.passes.normalize.steps_on_axes import ELEMENTWISE
 from relay_int8.graph import dataflow
 from relay_int8.graph.dataflow import constant, operator, shape
-
-NORMS = ("nn.layer_norm", "nn.rms_norm")
+from relay_int8.graph.norm_readers import ROW_NORMS
 
 
 class Rows(NamedTuple):
@@ -97,7 +96,7 @@ def _of_operands(value: relax.Expr, rows: Rows) -> dict[relax.Expr, Rows] | None
     if name == "matmul":
         x, w = value.args
         return {x: rows} if constant(w) is not None and len(shape(w)) == 2 else None
-    if name in NORMS:
+    if name in ROW_NORMS:
         normalized = {int(axis) % rank for axis in value.attrs.axes}
         return {value.args[0]: rows} if rows.axis not in normalized else None
     if name not in ELEMENTWISE or (name == "nn.prelu" and rows.axis == value.attrs.axis % rank):
@@ -120,7 +119,7 @@ def _costly(func: relax.Function, wanted: Mapping[relax.Expr, Rows]) -> set[rela
     for var, value in dataflow.calls(func):
         operands = _of_operands(value, wanted[var]) if var in wanted else None
         if operands is not None and (
-            operator(value) in ("matmul", *NORMS) or not costly.isdisjoint(operands)
+            operator(value) in ("matmul", *ROW_NORMS) or not costly.isdisjoint(operands)
         ):
             costly.add(var)
     return costly

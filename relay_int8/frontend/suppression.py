@@ -68,6 +68,30 @@ def suppressed(
     return emit("kept", kernel_call(spec, tensors, bounds))
 
 
+def highest(emit: Emit, scores: relax.Expr, *, least: float, count: int) -> relax.Expr:
+    """Return where the highest of some scores are, int32 (count,), -1 behind the last one.
+
+    Of equal scores the first one comes first.
+
+    Parameters
+    ----------
+    emit
+        Binds a step under a name.
+    scores
+        float32 (n,).
+    least
+        Scores are above it.
+    count
+        How many there may be.
+    """
+    (n,) = shape(scores)
+    spec = Suppression(batch=1, boxes=n, compares=False, max_output=count)
+    rows = emit("scores", relax.op.reshape(scores, (1, 1, n)))
+    bound = {"least": np.array([least], np.float32)}
+    kept = emit("highest", kernel_call(spec, [rows], bound))
+    return emit("kept", relax.op.reshape(kept, (count,)))
+
+
 def chosen_parts(
     emit: Emit, boxes: relax.Expr, scores: relax.Expr, kept: relax.Expr
 ) -> tuple[relax.Expr, relax.Expr, relax.Expr]:

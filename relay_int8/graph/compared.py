@@ -1,13 +1,13 @@
 """The tensors by which a quantized network is compared with FP32 in decibels.
 
-They are its results. But a result behind a suppression of boxes is a choice of boxes in the order
-of their scores: a change of the last digit gives other boxes in other rows, and a difference of
-rows says nothing. What the suppression reads is compared in place of what it chooses.
+They are its results. But a result behind a suppression of boxes, or another choice by scores, is
+rows in the order of these: a change of the last digit gives other boxes in other rows, and a
+difference of rows says nothing. What is chosen from is compared in place of what is chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tvm import IRModule, relax
 
@@ -15,18 +15,19 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.spec_calls import operands, spec_of
 from schedules.spec import Suppression
 
+GATHERS = frozenset({"gather_elements", "gather_nd", "take"})
+"""Operators that read rows which something has chosen."""
+
 
 def compared_tensors(func: relax.Function) -> dict[str, str]:
     """Return the names of the tensors to compare, each with the suppression that reads it, or "".
 
     Scores come before boxes; labels of boxes, which are classes, are left out. Of a suppression
-    that reads what another one has chosen, that other one's operands are compared.
+    that reads what another one has chosen, that other one's operands are compared, and what rows
+    were taken from. In place of truth values stands what they were found of.
     """
     values = dict(dataflow.calls(func))
-    chosen: set[relax.Expr] = set()
-    for var, value in values.items():
-        if _suppression(value) or any(arg in chosen for arg in dataflow.arguments(value)):
-            chosen.add(var)
+    chosen, suppressed = chosen_tensors(func), chosen_tensors(func, of_boxes=True)
     found: dict[str, str] = {}
     pending: list[tuple[relax.Expr, str]] = [(var, "") for var in dataflow.results(func)]
     seen: set[relax.Expr] = set()
@@ -36,25 +37,59 @@ def compared_tensors(func: relax.Function) -> dict[str, str]:
             continue
         seen.add(var)
         if var not in chosen:
-            if var in values or not reader:  # an input of the network is the same in both
+            if reader and _is_truth(var, values):
+                pending[:0] = [(arg, reader) for arg in _variables(values[var])]
+            elif var in values or not reader:  # an input of the network is the same in both
                 found.setdefault(str(var.name), reader)
             continue
-        read, reader = _read(values[var], str(var.name), reader)
+        value = values[var]
+        read, reader = _read(value, str(var.name), reader)
+        is_gathered = dataflow.operator(value) in GATHERS and var not in suppressed
+        chooses = _suppression(value) is not None or is_gathered
         pending[:0] = [
-            (arg, reader)
-            for arg in read
-            if isinstance(arg, relax.Var) and (arg in chosen or _suppression(values[var]))
+            (arg, reader) for arg in read if arg in chosen or (chooses and arg in values)
         ]
     return found or {str(var.name): "" for var in dataflow.results(func)}
 
 
-def _read(value: relax.Expr, name: str, reader: str) -> tuple[Sequence[relax.Expr], str]:
+def chosen_tensors(func: relax.Function, *, of_boxes: bool = False) -> set[relax.Expr]:
+    """Return the tensors behind a choice by scores, whose rows are others after a small change.
+
+    With ``of_boxes`` only those behind one that compares boxes, of which what it reads tells all.
+    """
+    chosen: set[relax.Expr] = set()
+    for var, value in dataflow.calls(func):
+        spec = _suppression(value)
+        chooses = spec is not None and (spec.compares or not of_boxes)
+        if chooses or any(arg in chosen for arg in dataflow.arguments(value)):
+            chosen.add(var)
+    return chosen
+
+
+def _read(value: relax.Expr, name: str, reader: str) -> tuple[Sequence[relax.Var], str]:
     """Return what an expression reads that is to be compared, and the suppression it is read by."""
     spec = _suppression(value)
     if spec is None:
-        return dataflow.arguments(value), reader
+        return _variables(value), reader
     tensors = dict(zip(spec.tensors, operands(value, spec)[0], strict=True))
-    return [tensors["scores"], tensors["boxes"]], name
+    compared = [tensors[key] for key in ("scores", "boxes") if key in tensors]
+    return [tensor for tensor in compared if isinstance(tensor, relax.Var)], name
+
+
+def _variables(value: relax.Expr) -> list[relax.Var]:
+    return [arg for arg in dataflow.arguments(value) if isinstance(arg, relax.Var)]
+
+
+def _is_truth(var: relax.Var, values: Mapping[relax.Var, relax.Expr]) -> bool:
+    """Whether a tensor holds truth values, be it as numbers or in another shape."""
+    while dataflow.dtype(var) != "bool":
+        value = values.get(var)
+        if value is None or dataflow.operator(value) not in ("astype", "reshape"):
+            return False
+        (var,) = _variables(value) or (None,)
+        if var is None:
+            return False
+    return var in values
 
 
 def _suppression(value: relax.Expr) -> Suppression | None:

@@ -119,6 +119,8 @@ def with_fidelity(
             snr_db=fidelity.layers[layer.name].snr_db,
             saturation=fidelity.layers[layer.name].saturation if layer.integer else None,
         )
+        if layer.name in fidelity.layers
+        else layer
         for layer in report.layers
     )
     return dataclasses.replace(

@@ -15,7 +15,7 @@ from relay_int8.calibration.observe import Progress
 from relay_int8.compiler.build import compile_module, virtual_machine
 from relay_int8.data.dataset import Image
 from relay_int8.graph.batch import of_one_image
-from relay_int8.graph.compared import compared_tensors, returning
+from relay_int8.graph.compared import chosen_tensors, compared_tensors, returning
 from relay_int8.numerics.qparams import QParams
 from relay_int8.numerics.snr import power_ratio_db
 from relay_int8.quantization.quantized_model import QuantizedModel
@@ -91,7 +91,9 @@ def measure_fidelity(
     samples: int = 8,
     progress: Progress | None = None,
 ) -> Fidelity:
-    """Run the FP32 and the integer network side by side and compare every layer.
+    """Run the FP32 and the integer network side by side and compare layer by layer.
+
+    Layers behind a suppression of boxes are left out: their rows may be others.
 
     Parameters
     ----------
@@ -104,7 +106,8 @@ def measure_fidelity(
     progress
         Called after every image.
     """
-    names = [layer.name for layer in quantized.plan.layers]
+    chosen = {str(var.name) for var in chosen_tensors(quantized.reference["main"])}
+    names = [layer.name for layer in quantized.plan.layers if layer.name not in chosen]
     compared = compared_tensors(quantized.reference["main"])
     results = list(compared)
     params = quantized.params

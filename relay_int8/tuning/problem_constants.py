@@ -72,7 +72,8 @@ def constants(spec: Spec, tensors: Arrays, rng: np.random.Generator) -> Arrays:
     if isinstance(spec, Requantizing) and spec.rounding:
         return fixed_constants(spec, constants(replace(spec, requantize="float"), tensors, rng))
     if isinstance(spec, Suppression):
-        return {"least": _f32(-1), "overlap": _f32(0.25)}
+        bounds = {"least": _f32(-1), "overlap": _f32(0.25)}
+        return {name: bounds[name] for name in spec.params}
     params = _unscaled(spec, rng)
     if spec.dtype("y") == "float32":
         params["m"] = np.full_like(params["m"], 2.0**-7)

@@ -81,9 +81,10 @@ class Candidates:
     def __init__(self, spec: Suppression, buffers: dict[str, Any], image: Expr) -> None:
         self.spec = spec
         self._image = image
-        self._boxes, self._scores = flat(buffers["boxes"]), flat(buffers["scores"])
+        self._scores = flat(buffers["scores"])
+        self._boxes = flat(buffers["boxes"]) if spec.compares else None
         self._labels = flat(buffers["labels"]) if spec.labelled else None
-        self._overlap = buffers["overlap"][T.int64(0)]
+        self._overlap = buffers["overlap"][T.int64(0)] if spec.compares else None
         self.least = buffers["least"][T.int64(0)]
 
     def score(self, number: Expr) -> Expr:
@@ -142,6 +143,7 @@ class Candidates:
 
     def _corners(self, box: Expr) -> tuple[list[Expr], list[Expr]]:
         """Return the low and the high coordinates of a box."""
+        assert self._boxes is not None
         places = [self._boxes[box * 4 + place] for place in range(4)]
         return places[:2], places[2:]
 

@@ -45,7 +45,7 @@ def kernel(spec: Suppression) -> tirx.PrimFunc:
     """Return the PrimFunc; there is nothing left to schedule."""
     with prim_func() as builder:
         buffers = bodies.declare(spec)
-        batch = buffers["boxes"].shape[0]
+        batch = buffers["scores"].shape[0]
         is_one = isinstance(spec.batch, int) and spec.batch == 1
         loop = (T.serial if is_one else T.parallel)(batch)
         with T.sblock("root"), loop as image, T.sblock("suppression"):
@@ -143,7 +143,8 @@ class _Emitter:
         """Emit that what was taken is kept, unless its class is full or something suppresses it."""
         self.alive.set(tirx.Select(self._is_open(), _int(1), _int(0)))
         with T.If(self.alive.value > 0), T.Then():
-            self._compare()
+            if self.spec.compares:
+                self._compare()
             if self.counts:
                 self._count()
         if self.spec.lists_all:

@@ -56,7 +56,7 @@ def kernel(spec: Suppression) -> tirx.PrimFunc:
     """Return the kernel, bound to threads already."""
     with prim_func() as builder:
         buffers = bodies.declare(spec)
-        batch = buffers["boxes"].shape[0]
+        batch = buffers["scores"].shape[0]
         with (
             T.sblock("root"),
             grid(batch, THREADS) as (block, thread),
@@ -175,6 +175,8 @@ class _Emitter:
         """Emit whether a kept candidate suppresses the one of this turn."""
         with T.If(self.last.value.equal(_int(NONE))), T.Then():
             self.going.set(_int(0))
+        if not self.spec.compares:
+            return
         self.index.set(self.lane)
         with T.While(tirx.all(self.going.value > 0, self.index.value < self.kept.value)):
             other = self.y[self.n, self.index.value.astype("int64")]

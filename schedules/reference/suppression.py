@@ -11,17 +11,22 @@ from schedules.template import Arrays
 
 def suppression(spec: Suppression, tensors: Arrays, params: Arrays) -> np.ndarray:
     """Return the numbers of candidates, -1 behind the last one."""
-    count = len(tensors["boxes"])
+    count = len(tensors["scores"])
     y = np.full((count, spec.max_output), -1, np.int32)
     for image in range(count):
         labels = tensors["labels"][image] if spec.labelled else np.zeros(spec.boxes, np.float32)
-        kept = _kept(spec, tensors["boxes"][image], tensors["scores"][image], labels, params)
+        boxes = tensors["boxes"][image] if spec.compares else None
+        kept = _kept(spec, boxes, tensors["scores"][image], labels, params)
         y[image, : len(kept)] = kept
     return y
 
 
 def _kept(
-    spec: Suppression, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray, params: Arrays
+    spec: Suppression,
+    boxes: np.ndarray | None,
+    scores: np.ndarray,
+    labels: np.ndarray,
+    params: Arrays,
 ) -> list[int]:
     """Return what y has of one image, up to where nothing is left."""
     flat = scores.reshape(-1)
@@ -38,11 +43,12 @@ def _kept(
         rivals = [other for other in kept if other // spec.boxes == row]
         is_alive = not (spec.top_k and looked_at[row] > spec.top_k)
         is_alive &= not (spec.max_per_class and len(rivals) == spec.max_per_class)
-        others = np.array([other % spec.boxes for other in rivals], np.int64)
-        others = others[labels[others] == labels[box]]
-        shares = overlaps(boxes[box], boxes[others])
-        limit = params["overlap"][0]
-        is_alive &= not (shares >= limit if spec.inclusive else shares > limit).any()
+        if boxes is not None:
+            others = np.array([other % spec.boxes for other in rivals], np.int64)
+            others = others[labels[others] == labels[box]]
+            shares = overlaps(boxes[box], boxes[others])
+            limit = params["overlap"][0]
+            is_alive &= not (shares >= limit if spec.inclusive else shares > limit).any()
         if is_alive:
             kept.append(int(candidate))
         if is_alive or spec.lists_all:

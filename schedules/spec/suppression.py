@@ -23,11 +23,19 @@ class Suppression(OperatorSpec):
     ``top_k`` may be kept, and at most ``max_per_class`` are; 0 for all. With ``lists_all`` y has
     those that are not kept too, each in its place, as ``-2 - number``.
 
+    Without ``compares`` there are no boxes and no overlap: nothing suppresses, and the first
+    candidates are kept. So the highest scores are found, or of a mask of zeros and ones the places.
+
     Candidate a and a kept b overlap by ``i / fma(w_a, h_a, fma(w_b, h_b, -i))``, a float32
     quotient, with extents ``w = max(x_1 - x_0, 0)``, and h alike; i is the product of the extents
     that they have in common. Boxes without an area do not overlap (0 / 0 is above no number).
 
     Params: least, overlap float32 (1,).
+
+    Raises
+    ------
+    ValueError
+        Labels or listed candidates, and nothing that suppresses.
     """
 
     kind: ClassVar[str] = "suppression"
@@ -38,8 +46,13 @@ class Suppression(OperatorSpec):
     max_output: int
     max_per_class: int = 0
     top_k: int = 0
+    compares: bool = True
     inclusive: bool = False
     lists_all: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.compares and (self.labelled or self.lists_all):
+            raise ValueError("labels and suppressed candidates are of boxes that are compared")
 
     @property
     def candidates(self) -> int:
@@ -49,12 +62,13 @@ class Suppression(OperatorSpec):
     @property
     def tensors(self) -> tuple[str, ...]:
         """Names of the activations it reads."""
-        return ("boxes", "scores", *(("labels",) if self.labelled else ()))
+        boxes = ("boxes",) if self.compares else ()
+        return (*boxes, "scores", *(("labels",) if self.labelled else ()))
 
     @property
     def params(self) -> tuple[str, ...]:
         """Names of the constants it reads."""
-        return ("least", "overlap")
+        return ("least", "overlap") if self.compares else ("least",)
 
     @property
     def zero_points(self) -> tuple[str, ...]:

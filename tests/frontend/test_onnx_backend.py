@@ -21,6 +21,10 @@ PASSING = {
     ("dynamicquantizelinear", "test_dynamicquantizelinear_min_adjusted_expanded", "file"),
     ("isinf", "test_isinf_negative", "file"),
     ("scan", "test_scan9_scalar", "constants"),
+    ("nonmaxsuppression", "test_nonmaxsuppression_center_point_box_format", "constants"),
+    ("nonmaxsuppression", "test_nonmaxsuppression_flipped_coordinates", "constants"),
+    ("nonmaxsuppression", "test_nonmaxsuppression_two_batches", "constants"),
+    ("nonzero", "test_nonzero_example", "file"),
     ("mod", "test_mod_float_edge_cases_fmod_0_float16", "file"),
     ("spacetodepth", "test_spacetodepth_crd_mode_example", "file"),
 }
@@ -31,7 +35,6 @@ REFUSED = {
     ("castlike", "test_castlike_FLOAT_to_INT4", "constants"),
     ("dropout", "test_training_dropout", "file"),
     ("dynamicquantizelinear", "test_dynamicquantizelinear", "file"),
-    ("nonzero", "test_nonzero_example", "file"),
     ("roialign", "test_roialign_mode_max", "file"),
     ("scan", "test_scan_sum", "file"),
     ("topk", "test_top_k_uint64", "constants"),

@@ -8,6 +8,7 @@ from onnx.reference import ReferenceEvaluator
 
 from relay_int8.errors import ConfigError, FrontendError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
+from relay_int8.frontend.onnx.cut_points import cut_points
 from relay_int8.frontend.onnx.rest import rest_of
 from relay_int8.frontend.onnx.rewrites.unused import cut_at
 from relay_int8.notices import Notice
@@ -79,8 +80,11 @@ def test_the_front_and_the_rest_are_the_whole():
 def test_the_tensors_that_a_refusal_names_are_such_a_cut():
     proto = detector()
     del proto.graph.output[2:]
-    with pytest.raises(UnsupportedOpError, match=r"outputs=\['boxes', 'scores'\]"):
+    suppression = next(n for n in proto.graph.node if n.op_type == "NonMaxSuppression")
+    suppression.input[2] = ""
+    with pytest.raises(UnsupportedOpError, match="it keeps no box"):
         import_onnx(proto)
+    assert cut_points(proto, [suppression]) == CUT
     rest = rest_of(proto, CUT)
     assert [value.name for value in rest.graph.input] == list(CUT)
     assert [n.op_type for n in rest.graph.node] == ["NonMaxSuppression", "Gather", "Gather"]

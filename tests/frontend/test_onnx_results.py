@@ -103,12 +103,11 @@ def test_behind_a_layer_in_integers(name: str, tmp_path):
 
 
 def test_sizes_that_follow_from_values_are_refused():
-    proto = model([node("NonZero", ["x"], ["z"]), node("Cast", ["z"], ["y"], to=1)],
-                  {"x": X.shape}, {"y": None})  # fmt: skip
+    proto = model([node("Unique", ["x"], ["y"])], {"x": X.shape}, {"y": None})
     with pytest.raises(UnsupportedOpError, match="depends on values of the input"):
         import_onnx(proto)
     boxes = [node("NonMaxSuppression", ["x", "x"], ["y"])]
-    with pytest.raises(UnsupportedOpError, match="NonMaxSuppression"):
+    with pytest.raises(UnsupportedOpError, match=r"NonMaxSuppression.*it keeps no box"):
         import_onnx(model(boxes, {"x": (1, 4, 4)}, {"y": None}))
 
 

@@ -19,6 +19,10 @@ CASES = {
     "some_listed": Suppression(
         batch=1, boxes=40, classes=3, max_output=30, max_per_class=4, lists_all=True
     ),
+    "highest": Suppression(batch=2, boxes=70, compares=False, max_output=20),
+    "highest_of_classes": Suppression(
+        batch=1, boxes=37, classes=3, compares=False, max_output=40, max_per_class=9
+    ),
     "more_than_threads": Suppression(batch=1, boxes=271, classes=3, max_output=12),
 }
 
@@ -34,4 +38,4 @@ def arrays_of(spec: Suppression, seed: int = 1) -> dict[str, np.ndarray]:
     labels = rng.integers(0, 3, (batch, spec.boxes)).astype(np.float32)
     bounds = {"least": np.array([0.25], np.float32), "overlap": np.array([0.5], np.float32)}
     arrays = {"boxes": boxes, "scores": scores, "labels": labels}
-    return {name: arrays[name] for name in spec.tensors} | bounds
+    return {name: (arrays | bounds)[name] for name in (*spec.tensors, *spec.params)}

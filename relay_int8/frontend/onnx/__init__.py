@@ -85,6 +85,10 @@ def import_onnx(
     outputs
         Tensors that are the outputs, in place of those that the file names.
 
+    An output that has as many rows as values say (NonMaxSuppression, NonZero) has room for all that
+    there may be, zeros behind the last one; one more output, ``<name>.rows``, says how many there
+    are.
+
     Raises
     ------
     ConfigError
@@ -121,6 +125,8 @@ def import_onnx(
         if batch is None:
             raise
         raise FrontendError(f"with batch {batch}: {err}") from err
+    for number, counted in importer.rows.items():
+        _tell_of_rows(number, counted)
     check_finite(mod, importer.constants)
     mod = tvm.transform.Sequential([RestoreWeights()])(mod)
     ranges = {entry.key: entry.value for entry in model.metadata_props}.get(QRANGE)
@@ -154,6 +160,15 @@ def _rewritten(model: onnx.ModelProto) -> onnx.ModelProto:
         model = widened
         _check_weights(model.graph)
     return expand_functions(restore_biases(unpack_integers(model)))
+
+
+def _tell_of_rows(number: str, names: Sequence[str]) -> None:
+    """Tell of outputs that are longer here than in the file."""
+    which = f"output {names[0]} has" if len(names) == 1 else f"outputs {', '.join(names)} have"
+    notice(
+        f"{which} as many rows as values say: there is room for all that there may be, with zeros "
+        f"behind the last one, and one more output, {number}, says how many there are"
+    )
 
 
 def _check_weights(graph: onnx.GraphProto) -> None:

@@ -21,6 +21,8 @@ from relay_int8.frontend.importing import (
     reason_of,
 )
 from relay_int8.frontend.onnx.control_flow import ControlFlow
+from relay_int8.frontend.onnx.counted.rows import number_of_rows, without_rest
+from relay_int8.frontend.onnx.counted.tensors import CountedTensors
 from relay_int8.frontend.onnx.node_form import misfit, title_of
 from relay_int8.frontend.onnx.operator_support import OURS
 from relay_int8.frontend.onnx.operators.constant_nodes import (
@@ -78,6 +80,8 @@ class NamedImporter(ControlFlow):
         self._of_shapes: set[str] = set()
         self._scaled = ScaledExtents(opset)
         self._outputs: set[relax.Var] = set()
+        self._counted = CountedTensors(self.bb, opset, self._convert_values)
+        self.rows: dict[str, list[str]] = {}
 
     def run(self, graph: onnx.GraphProto) -> IRModule:
         """Return the module of ``graph``."""
@@ -99,6 +103,7 @@ class NamedImporter(ControlFlow):
                     for node in graph.node:
                         self._import_node(node)
                     outputs = [self._output(value) for value in graph.output]
+                    outputs += self._numbers_of_rows(graph)
                     returned = self.bb.emit_output(relax.Tuple(outputs))
                 self.bb.emit_func_output(returned)
         except Int8Error:
@@ -126,7 +131,11 @@ class NamedImporter(ControlFlow):
                 f"output {name} is of integers in the file, of {dtype(value)} here: integers that "
                 "a network quantizes by ranges of its own (DynamicQuantizeLinear) are not computed"
             )
-        if not isinstance(value, relax.Var):
+        counted = self._counted.of(value)
+        if counted is not None:
+            self._names.pop(value, None)
+            value = self.bb.emit(without_rest(self._emit, value, counted))
+        elif not isinstance(value, relax.Var):
             value = self.bb.emit(value)
         elif name != value.name and (value in self._outputs or value.name in self._input_names):
             value = self.bb.emit(relax.op.reshape(value, shape(value)))  # a result of its own
@@ -135,6 +144,27 @@ class NamedImporter(ControlFlow):
             self._names[value] = name
         self._outputs.add(value)
         return value
+
+    def _numbers_of_rows(self, graph: onnx.GraphProto) -> list[relax.Var]:
+        """Return outputs that say how many rows of others there are, one for those of one number.
+
+        Its name is that of the first of them with ``.rows`` behind it.
+        """
+        found: dict[relax.Expr, list[str]] = {}
+        for declared in graph.output:
+            counted = self._counted.of(self._nodes[declared.name])
+            if counted is not None:
+                found.setdefault(counted.live, []).append(declared.name)
+        numbers = []
+        for live, names in found.items():
+            number = self.bb.emit(number_of_rows(self._emit, live))
+            self.rows[f"{names[0]}.rows"] = names
+            self._names[number] = f"{names[0]}.rows"
+            numbers.append(number)
+        return numbers
+
+    def _emit(self, _: str, value: relax.Expr) -> relax.Var:
+        return self.bb.emit(value)
 
     def _refuse_left_out(self, name: str) -> None:
         """Refuse to read a tensor that its node's converter does not compute."""
@@ -190,6 +220,8 @@ class NamedImporter(ControlFlow):
             return [converted(node.op_type, self.bb, list(inputs), attributes)]
         if any(is_list(value) for value in inputs):
             raise NotImplementedError("it reads a list of tensors")
+        if (counted := self._counted.results(node, list(inputs))) is not None:
+            return counted
         return self._fold(node, list(inputs)) or self._convert(node, inputs)
 
     def _fold(self, node: onnx.NodeProto, inputs: list[Any]) -> list[relax.Expr] | None:
@@ -212,6 +244,9 @@ class NamedImporter(ControlFlow):
         if of_shapes:
             self._of_shapes.update(node.output)
         return [relax.const(a, str(a.dtype)) for a in evaluate(node, arrays, self.opset)]
+
+    def _convert_values(self, node: onnx.NodeProto, values: list[Any]) -> list[relax.Expr]:
+        return self._convert(node, onnx_frontend.onnx_input(values))
 
     def _convert(self, node: onnx.NodeProto, inputs: Any) -> list[relax.Expr]:
         attributes = self._parse_attr(node.attribute)

@@ -37,7 +37,6 @@ RANDOM = (
 )
 REASONS = {
     **dict.fromkeys(RANDOM, RANDOM_NUMBERS),
-    "NonMaxSuppression": "how many boxes it keeps depends on values",
     "ai.onnx.ml.ZipMap": "it makes dictionaries; convert the model with zipmap=False",
 }
 """Why an operator is not known, where there is more to say."""
@@ -46,8 +45,6 @@ SEARCHES = {"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"}
 TOKENS = {"PackedAttention", "PackedMultiHeadAttention", "RemovePadding", "RestorePadding"}
 BLOCKED = "com.microsoft.nchwc."
 """Domain of operators on images in blocks of channels."""
-UNTRIMMED = {"NonMaxSuppression"}
-"""TVM's importer gives as many rows as there could be, not those that there are."""
 CONTRIB = (
     CHANNELS_LAST | FUSED | ATTENTION | GROUPED | MICROSOFT | QUANTIZED_TEXT | ROTARY | WEIGHT_ONLY
 )
@@ -71,7 +68,7 @@ def unsupported_nodes(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """Return the operators that cannot be imported, each with the names of its nodes."""
     standard_ones = {*onnx_frontend._get_convert_map(), *CONVERTERS, *EXPERIMENTAL, *QUANTIZED}
     standard_ones |= {BRANCH, LOOP, SCAN}
-    standard_ones = (standard_ones - UNTRIMMED - EXPANDED - CONTRIB.keys()) | SEQUENCES.keys()
+    standard_ones = (standard_ones - EXPANDED - CONTRIB.keys()) | SEQUENCES.keys()
     standard_ones |= PLUGINS.keys() | STANDARD_TOO
     known = {
         "": standard_ones,

@@ -1,0 +1,298 @@
+"""Results with as many rows as values say: what there is equals what ONNX Runtime gives."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from relay_int8.errors import UnsupportedOpError
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.graph.dataflow import results
+from relay_int8.notices import Notice
+from tests.mxnet_models import run_lowered
+from tests.onnx_models import model, run_onnx
+
+node = helper.make_node
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(6, 4)).astype("float32")
+NUMBERS = {
+    "zero": np.zeros((), "int64"), "first": np.array([0]), "one": np.array([1]),
+    "last": np.array([-1]), "two": np.array([2]), "twelve": np.array([12]), "three": np.array([3]),
+    "zeros": np.zeros(1, "float32"), "table": RNG.normal(size=(4, 3)).astype("float32"),
+    "of_four": np.array([-1, 4]), "flat": np.array([-1]),
+    "maximum": np.array([np.iinfo("int64").max]),
+}  # fmt: skip
+PLACES = [
+    node("Greater", ["x", "zeros"], ["is_above"]),
+    node("NonZero", ["is_above"], ["axes_first"]),
+    node("Transpose", ["axes_first"], ["places"], perm=[1, 0]),
+    node("GatherND", ["x", "places"], ["values"]),
+]
+"""x[x > 0], and where they are."""
+ROWS = [
+    node("Gather", ["places", "zero"], ["row"], axis=1),
+    node("Gather", ["x", "row"], ["rows"], axis=0),
+]
+"""The row of each of them, all of it."""
+
+
+def ending(nodes, inputs, outputs, constants=NUMBERS) -> onnx.ModelProto:
+    """Return a model whose outputs are of the types that its nodes give."""
+    proto = model(nodes, inputs, {}, constants)
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    return proto
+
+
+def run(proto: onnx.ModelProto, *arrays: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the outputs of the imported network, cut to the rows that it says there are."""
+    with pytest.warns(Notice, match=r"as many rows as values say.*, \w+\.rows, says how many"):
+        mod = import_onnx(proto)
+    names = [str(var.name) for var in results(mod["main"])]
+    return dict(zip(names, run_lowered(mod, *arrays), strict=True))
+
+
+def assert_same(proto: onnx.ModelProto, *arrays: np.ndarray, axis: int = 0) -> None:
+    """Compare each output with ONNX Runtime's, all of which have one number of rows."""
+    found = run(proto, *arrays)
+    (number,) = next(value for name, value in found.items() if name.endswith(".rows"))
+    for declared, wanted in zip(proto.graph.output, run_onnx(proto, *arrays), strict=True):
+        y = found[declared.name]
+        if y.shape == wanted.shape:
+            np.testing.assert_allclose(y, wanted, rtol=1e-6)
+            continue
+        there, rest = np.split(y, [number], axis)
+        assert there.dtype == wanted.dtype
+        np.testing.assert_allclose(there, wanted, rtol=1e-6)
+        assert rest.size and not rest.any()
+
+
+BEHIND = {
+    "values": [],
+    "arithmetic": [
+        node("Mul", ["values", "values"], ["squares"]),
+        node("Cast", ["squares"], ["y"], to=11),
+    ],
+    "table": [node("MatMul", ["rows", "table"], ["y"])],
+    "dense": [node("Gemm", ["rows", "table"], ["y"])],
+    "row_wise": [
+        node("Softmax", ["rows"], ["shares"], axis=1),
+        node("ReduceMax", ["shares"], ["y"], axes=[1], keepdims=0),
+    ],
+    "best": [node("ArgMax", ["rows"], ["y"], axis=1, keepdims=1)],
+    "first_two": [node("Slice", ["values", "first", "two", "first"], ["y"])],
+    "behind_two": [node("Slice", ["rows", "two", "maximum", "first"], ["y"])],
+    "columns": [node("Slice", ["rows", "one", "three", "last"], ["y"])],
+    "pairs": [node("Unsqueeze", ["rows", "one"], ["y"])],
+    "squeezed": [
+        node("Unsqueeze", ["values", "first"], ["turned"]),
+        node("Squeeze", ["turned", "first"], ["y"]),
+    ],
+    "flattened": [node("Flatten", ["rows"], ["y"], axis=1)],
+    "in_a_row": [node("Reshape", ["rows", "flat"], ["y"])],
+    "back": [node("Reshape", ["rows", "flat"], ["row_by_row"]),
+             node("Reshape", ["row_by_row", "of_four"], ["y"])],
+    "beside": [node("Concat", ["rows", "rows"], ["y"], axis=1)],
+    "halves": [node("Split", ["rows"], ["y", "z"], axis=1)],
+    "sums": [node("CumSum", ["values", "zero"], ["y"])],
+    "joined": [node("Concat", ["values", "zeros", "values"], ["y"], axis=0)],
+    "chosen_again": [
+        node("Greater", ["values", "half"], ["is_high"]),
+        node("NonZero", ["is_high"], ["which"]),
+        node("Gather", ["values", "which"], ["all_high"], axis=0),
+        node("Squeeze", ["all_high", "first"], ["y"]),
+    ],
+    "compressed": [
+        node("Greater", ["values", "half"], ["is_high"]),
+        node("Compress", ["rows", "is_high"], ["y"], axis=0),
+    ],
+    "highest": [node("TopK", ["values", "three"], ["y", "z"], axis=0)],
+    "lowest": [node("TopK", ["values", "three"], ["y", "z"], axis=0, largest=0)],
+    "of_some": [
+        node("Shape", ["values"], ["size"]),
+        node("Concat", ["size", "twelve"], ["sizes"], axis=0),
+        node("ReduceMin", ["sizes"], ["k"], keepdims=1),
+        node("TopK", ["values", "k"], ["y", "z"], axis=0),
+    ],
+    "made": [
+        node("Shape", ["rows"], ["size"], start=0, end=1),
+        node("ConstantOfShape", ["size"], ["y"], value=helper.make_tensor("v", 1, [1], [3.0])),
+    ],
+    "counted": [
+        node("Shape", ["values"], ["shape"]),
+        node("Gather", ["shape", "zero"], ["number"]),
+        node("Add", ["number", "zero"], ["limit"]),
+        node("Range", ["zero", "limit", "unit"], ["y"]),
+    ],
+    "wide": [
+        node("Shape", ["values"], ["size"]),
+        node("Concat", ["two", "size"], ["sizes"], axis=0),
+        node("Unsqueeze", ["values", "first"], ["row_of_values"]),
+        node("Expand", ["row_of_values", "sizes"], ["twice"]),
+        node("Transpose", ["twice"], ["y"]),
+    ],
+    "filled": [
+        node("Shape", ["values"], ["size"]),
+        node("Expand", ["ten", "size"], ["tens"]),
+        node("Add", ["tens", "values"], ["y"]),
+    ],
+    "as_many": [
+        node("Shape", ["values"], ["size"]),
+        node("Slice", ["long_row", "first", "size", "first"], ["y"]),
+    ],
+}  # fmt: skip
+"""What may follow: each ends in y, and maybe z."""
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_what_follows(name):
+    nodes = [*PLACES, *ROWS, *BEHIND[name]]
+    ends = [y for y in ("y", "z") if any(y in each.output for each in nodes)] or ["values"]
+    constants = NUMBERS | {"half": np.float32([0.5]), "ten": np.float32(10), "unit": np.array(1)}
+    constants |= {"long_row": np.arange(X.size * 2, dtype="float32")}
+    assert_same(ending(nodes, {"x": X.shape}, ends, constants), X)
+
+
+def test_none_and_all():
+    proto = ending(PLACES, {"x": X.shape}, ["values", "places"])
+    for x, number in ((-np.abs(X), 0), (np.abs(X) + 1, X.size)):
+        found = run(proto, x)
+        assert found["values.rows"] == [number]
+        np.testing.assert_array_equal(found["values"], x.ravel() * (number > 0))
+        np.testing.assert_array_equal(found["places"][:number], np.argwhere(x > 0))
+
+
+def test_places_are_the_second_axis():
+    assert_same(ending(PLACES[:2], {"x": X.shape}, ["axes_first"]), X, axis=1)
+
+
+def test_extremes_of_what_there_is():
+    """The rest of the values is neither the least nor the highest, nor in the sum."""
+    nodes = [
+        *PLACES,
+        node("Sub", ["values", "ten"], ["low"]),
+        *[node(f"Reduce{kind}", ["low"], [kind.lower()], keepdims=0) for kind in ("Max", "Min")],
+        node("ReduceSum", ["low"], ["sum"], keepdims=0),
+    ]
+    constants = NUMBERS | {"ten": np.float32(10)}
+    assert_same(ending(nodes, {"x": X.shape}, ["low", "max", "min", "sum"], constants), X)
+
+
+def test_rows_are_written_where_they_belong():
+    """As Faster R-CNN puts together what it computes of the boxes of each level."""
+    nodes = [
+        node("ReduceSum", ["x", "one"], ["sums"], keepdims=0),
+        node("Greater", ["sums", "zeros"], ["is_above"]),
+        node("NonZero", ["is_above"], ["place"]),
+        node("Squeeze", ["place", "first"], ["row"]),
+        node("Gather", ["x", "row"], ["rows"], axis=0),
+        node("Mul", ["rows", "rows"], ["squares"]),
+        node("Unsqueeze", ["row", "one"], ["column"]),
+        node("Shape", ["squares"], ["dims"]),
+        node("Expand", ["column", "dims"], ["everywhere"]),
+        node("ScatterElements", ["x", "everywhere", "squares"], ["y"], axis=0),
+        node("ScatterND", ["x", "column", "squares"], ["z"]),
+    ]
+    proto = model(nodes, {"x": X.shape}, {"y": None, "z": None}, NUMBERS)
+    found = dict(zip("yz", run_lowered(import_onnx(proto), X), strict=True))
+    for name, wanted in zip("yz", run_onnx(proto, X), strict=True):
+        np.testing.assert_array_equal(found[name], wanted)
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("by_centre", [0, 1])
+def test_boxes_are_kept_in_the_order_of_onnx(classes, by_centre):
+    """Image by image, class by class; corners in any order; without a limit that is reached."""
+    low = RNG.integers(0, 9, (2, 30, 2))
+    boxes = np.concatenate([low, low + RNG.integers(1, 6, low.shape)], -1).astype("float32")
+    boxes[:, ::3] = boxes[:, ::3][..., [2, 3, 0, 1]] if not by_centre else boxes[:, ::3]
+    scores = RNG.permutation(2 * classes * 30).reshape(2, classes, 30).astype("float32") / 100
+    limits = {"most": np.array([7]), "iou": np.float32([0.3]), "least": np.float32([0.4])}
+    nodes = [
+        node("NonMaxSuppression", ["boxes", "scores", *limits], ["y"], center_point_box=by_centre),
+        node("Gather", ["y", "zero"], ["image"], axis=1),
+        node("Gather", ["y", "third"], ["box"], axis=1),
+        node("Unsqueeze", ["image", "last"], ["i"]),
+        node("Unsqueeze", ["box", "last"], ["j"]),
+        node("Concat", ["i", "j"], ["ij"], axis=1),
+        node("GatherND", ["boxes", "ij"], ["kept"]),
+    ]
+    constants = NUMBERS | limits | {"third": np.array(2)}
+    inputs = {"boxes": boxes.shape, "scores": scores.shape}
+    assert_same(ending(nodes, inputs, ["y", "kept"], constants), boxes, scores)
+
+
+def test_boxes_that_were_chosen_are_suppressed():
+    """Boxes with a score above a threshold, of which the best ones are kept: torchvision's way."""
+    low = RNG.integers(0, 9, (40, 2))
+    boxes = np.concatenate([low, low + RNG.integers(1, 6, low.shape)], -1).astype("float32")
+    scores = RNG.permutation(40).astype("float32") / 40
+    nodes = [
+        node("Greater", ["scores", "half"], ["is_high"]),
+        node("NonZero", ["is_high"], ["place"]),
+        node("Squeeze", ["place", "first"], ["row"]),
+        node("Gather", ["scores", "row"], ["high"], axis=0),
+        node("Gather", ["boxes", "row"], ["found"], axis=0),
+        node("Shape", ["high"], ["size"]),
+        node("Concat", ["size", "twelve"], ["sizes"], axis=0),
+        node("ReduceMin", ["sizes"], ["k"], keepdims=1),
+        node("TopK", ["high", "k"], ["best", "index"], axis=0),
+        node("Gather", ["found", "index"], ["rivals"], axis=0),
+        node("Unsqueeze", ["rivals", "first"], ["rivals_of_image"]),
+        node("Unsqueeze", ["best", "both"], ["best_of_image"]),
+        node("NonMaxSuppression", ["rivals_of_image", "best_of_image", "all", "half"], ["kept"]),
+        node("Gather", ["kept", "second"], ["column"], axis=1),
+        node("Squeeze", ["column", "one"], ["order"]),
+        node("Slice", ["order", "first", "three", "first"], ["three_of_them"]),
+        node("Gather", ["rivals", "three_of_them"], ["y"], axis=0),
+        node("Gather", ["best", "three_of_them"], ["z"], axis=0),
+    ]
+    constants = NUMBERS | {"half": np.float32([0.5]), "both": np.array([0, 1])}
+    constants |= {"all": np.array([1000]), "second": np.array([2])}
+    inputs = {"scores": scores.shape, "boxes": boxes.shape}
+    proto = model(nodes, inputs, {"y": None, "z": None}, constants)
+    found = run(proto, scores, boxes)
+    for name, wanted in zip("yz", run_onnx(proto, scores, boxes), strict=True):
+        np.testing.assert_array_equal(found[name][: len(wanted)], wanted)
+    assert found["y.rows"] == [len(run_onnx(proto, scores, boxes)[0])]
+
+
+REFUSED = {
+    "reversed": [node("Slice", ["values", "last", "minus", "first", "last"], ["y"])],
+    "along_rows": [node("Softmax", ["rows"], ["y"], axis=0)],
+    "mean": [node("ReduceMean", ["values"], ["y"])],
+    "last_row": [node("Gather", ["rows", "last"], ["y"], axis=0)],
+    "products_of_rows": [
+        node("Transpose", ["rows"], ["columns"]),
+        node("MatMul", ["columns", "rows"], ["y"]),
+    ],
+    "number": [
+        node("Shape", ["values"], ["size"]),
+        node("Cast", ["size"], ["real"], to=1),
+        node("Div", ["values", "real"], ["y"]),
+    ],
+    "choice": [
+        node("Shape", ["values"], ["size"]),
+        node("Greater", ["size", "three"], ["is_long"]),
+        node("Where", ["is_long", "values", "values"], ["y"]),
+    ],
+}
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_mixes_rows_is_refused(name):
+    constants = NUMBERS | {"minus": np.array([-7])}
+    proto = model([*PLACES, *ROWS, *REFUSED[name]], {"x": X.shape}, {"y": None}, constants)
+    with pytest.raises(UnsupportedOpError, match=r"rows.*make outputs of .*outputs=\['"):
+        import_onnx(proto)
+
+
+@pytest.mark.fast
+def test_room_has_bounds():
+    limits = {"most": np.array([100_000])}
+    proto = model(
+        [node("NonMaxSuppression", ["boxes", "scores", "most"], ["y"])],
+        {"boxes": (1, 100_000, 4), "scores": (1, 80, 100_000)}, {"y": None}, limits,
+    )  # fmt: skip
+    with pytest.raises(UnsupportedOpError, match="4194304 rows are the most"):
+        import_onnx(proto)

@@ -30,6 +30,7 @@ from relay_int8.compiler.passes.lower.spell_arguments import SpellArguments
 from relay_int8.compiler.passes.lower.split_groups import SplitGroups
 from relay_int8.compiler.passes.lower.thread_islands import ThreadIslands
 from relay_int8.compiler.passes.lower.turn_norms import TurnNorms
+from relay_int8.compiler.passes.lower.unmark_sequences import UnmarkSequences
 from relay_int8.compiler.passes.lower.vectorize_islands import VectorizeIslands
 from relay_int8.compiler.passes.lower.write_series import WriteSeries
 from relay_int8.compiler.passes.normalize.canonicalize_activation import CanonicalizeActivation
@@ -169,7 +170,13 @@ def schedule_passes(
         *(
             [ThreadIslands(), SpellArguments()]
             if on_gpu
-            else [InlineIslands(), WriteSeries(), ScheduleIslands(), VectorizeIslands()]
+            else [
+                UnmarkSequences(),
+                InlineIslands(),
+                WriteSeries(),
+                ScheduleIslands(),
+                VectorizeIslands(),
+            ]
         ),
         CheckKernels(),
         *([CheckLaunches()] if on_gpu else []),

@@ -38,7 +38,11 @@ from relay_int8.frontend.onnx.operators.operands import known_integers
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 Convert = Callable[[onnx.NodeProto, list[Any]], list[relax.Expr]]
-FILLS = {"ReduceMax": least_of, "ReduceMin": most_of, "ReduceSum": lambda _: 0.0}
+FILLS: dict[str, Callable[[str], float]] = {
+    "ReduceMax": least_of,
+    "ReduceMin": most_of,
+    "ReduceSum": lambda _: 0.0,
+}
 """What a reduction over rows reads where there are none."""
 SELECTIONS = {"Compress": (1,), "NonMaxSuppression": (0, 1), "NonZero": (0,)}
 """Operators whose results have as many rows as values of some operands say, and their numbers."""

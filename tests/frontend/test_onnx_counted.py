@@ -152,6 +152,30 @@ def test_what_follows(name):
     assert_same(ending(nodes, {"x": X.shape}, ends, constants), X)
 
 
+@pytest.mark.parametrize("most", [4, 30])
+def test_padding_to_a_length_that_is_known(most):
+    """As YOLO's exporter writes detections: some of them, then zeros; the result is no longer."""
+    nodes = [
+        *PLACES,
+        *ROWS,
+        node("Slice", ["rows", "first", "most", "first"], ["some"]),
+        node("Shape", ["some"], ["dims"]),
+        node("Gather", ["dims", "zero"], ["number"]),
+        node("Sub", ["most_of", "number"], ["left"]),
+        node("Unsqueeze", ["left", "first"], ["left_row"]),
+        node("Concat", ["zero_row", "zero_row", "left_row", "zero_row"], ["widths"], axis=0),
+        node("Pad", ["some", "widths", "seven"], ["y"]),
+        node("ReduceMean", ["y"], ["z"]),
+    ]
+    constants = NUMBERS | {"most": np.array([most]), "most_of": np.array(most)}
+    constants |= {"zero_row": np.array([0]), "seven": np.float32(7)}
+    proto = ending(nodes, {"x": X.shape}, ["y", "z"], constants)
+    mod = import_onnx(proto)
+    assert [str(var.name) for var in results(mod["main"])] == ["y", "z"]
+    for y, wanted in zip(run_lowered(mod, X), run_onnx(proto, X), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-6)
+
+
 def test_none_and_all():
     proto = ending(PLACES, {"x": X.shape}, ["values", "places"])
     for x, number in ((-np.abs(X), 0), (np.abs(X) + 1, X.size)):
@@ -260,6 +284,7 @@ REFUSED = {
     "reversed": [node("Slice", ["values", "last", "minus", "first", "last"], ["y"])],
     "along_rows": [node("Softmax", ["rows"], ["y"], axis=0)],
     "mean": [node("ReduceMean", ["values"], ["y"])],
+    "padding": [node("Pad", ["rows", "one_row"], ["y"])],
     "last_row": [node("Gather", ["rows", "last"], ["y"], axis=0)],
     "products_of_rows": [
         node("Transpose", ["rows"], ["columns"]),
@@ -281,7 +306,7 @@ REFUSED = {
 @pytest.mark.fast
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_mixes_rows_is_refused(name):
-    constants = NUMBERS | {"minus": np.array([-7])}
+    constants = NUMBERS | {"minus": np.array([-7]), "one_row": np.array([0, 0, 1, 0])}
     proto = model([*PLACES, *ROWS, *REFUSED[name]], {"x": X.shape}, {"y": None}, constants)
     with pytest.raises(UnsupportedOpError, match=r"rows.*make outputs of .*outputs=\['"):
         import_onnx(proto)

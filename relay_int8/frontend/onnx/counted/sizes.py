@@ -1,7 +1,8 @@
 """Numbers of a file's shapes that are lengths of counted tensors.
 
 ``Shape`` of such a tensor gives the room that there is here. Which of its numbers is that of which
-rows is kept beside it, through what exporters do with shapes: moves, and least of some.
+rows is kept beside it, through what exporters do with shapes: moves, the least of some, and what is
+left of a number (by which PyTorch pads detections to some maximum).
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from relay_int8.graph.dataflow import shape
 Array = np.ndarray[Any, Any]
 LEAST = {"Min", "ReduceMin"}
 NO_ROWS = -1
-"""Number of what depends on a length in another way than being it."""
+"""Mark of what depends on a length in another way than being it, or what is left beside it.
+
+Marks above zero are lengths; those below -1 are what is left, that of mark m is -1 - m.
+"""
 
 
 class Sizes:
@@ -46,12 +50,21 @@ class Sizes:
 
     def lives(self, value: Any) -> list[relax.Expr | None] | None:
         """Return of which rows a constant's numbers are the lengths; None where of none."""
-        if not isinstance(value, relax.Expr) or value not in self._marks:
+        marks = self._of(value)
+        if marks is None:
             return None
-        marks = self._marks[value].reshape(-1).tolist()
-        if NO_ROWS in marks:
+        if min(marks) < 0:
             raise SizedByValuesError("it computes with how many rows there are")
         return [self._live(mark) if mark else None for mark in marks]
+
+    def left(self, value: Any) -> list[relax.Expr | None] | None:
+        """Return beside which rows a constant's numbers are what is left; None where of none."""
+        marks = self._of(value)
+        if marks is None:
+            return None
+        if NO_ROWS in marks or max(marks) > 0:
+            raise SizedByValuesError("it computes with how many rows there are")
+        return [self._live(-1 - mark) if mark else None for mark in marks]
 
     def __contains__(self, value: Any) -> bool:
         """Whether a constant has a number that is a length, or depends on one."""
@@ -70,6 +83,10 @@ class Sizes:
         marks = [np.zeros(array.shape, "int64") for array in results]
         if node.op_type in LEAST and results[0].size == 1:
             marks[0][...] = self._least(inputs, arrays, int(results[0].reshape(())))
+        elif node.op_type == "Sub" and inputs[0] not in self and inputs[1] in self:
+            lengths = self._marks[inputs[1]]
+            is_plain = (lengths >= 0).all()
+            marks[0][...] = np.where(lengths > 0, -1 - lengths, 0) if is_plain else NO_ROWS
         elif node.op_type in MOVES or node.op_type == "Where":
             moved = [value for i, value in enumerate(inputs) if i in _moved(node)]
             if any(value in self and value not in moved for value in inputs):
@@ -87,6 +104,11 @@ class Sizes:
             if mark.any():
                 self._marks[value] = mark.astype("int64")
         return values
+
+    def _of(self, value: Any) -> list[int] | None:
+        if not isinstance(value, relax.Expr) or value not in self._marks:
+            return None
+        return [int(mark) for mark in self._marks[value].reshape(-1)]
 
     def _least(self, inputs: list[Any], arrays: list[Array | None], room: int) -> int:
         """Return what the least of some numbers is the length of."""

@@ -34,7 +34,7 @@ from relay_int8.frontend.onnx.counted.selections import (
 )
 from relay_int8.frontend.onnx.counted.sizes import Sizes
 from relay_int8.frontend.onnx.operators.constant_nodes import attribute, evaluate
-from relay_int8.frontend.onnx.operators.operands import known_integers
+from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
 from relay_int8.graph.dataflow import constant, dtype, shape
 
 Convert = Callable[[onnx.NodeProto, list[Any]], list[relax.Expr]]
@@ -76,6 +76,7 @@ class CountedTensors:
             "Expand": self._expand,
             "NonMaxSuppression": self._suppress,
             "NonZero": self._non_zero,
+            "Pad": self._pad,
             "ScatterElements": self._scatter_elements,
             "ScatterND": self._scatter,
             "Shape": self._shape,
@@ -250,6 +251,26 @@ class CountedTensors:
         x = case.inputs[0]
         whole = filled(self._emit, x, counted, FILLS[case.node.op_type](dtype(x)))
         return self._convert(case.node, [whole, *case.inputs[1:]])
+
+    def _pad(self, case: Case) -> list[relax.Expr]:
+        """Pad other axes, or to a length that is known: then rows that are not there are fill."""
+        counted, widths = case.counted[0], case.integers("", 1)
+        if counted is None or widths is None or (len(case.inputs) > 3 and case.inputs[3]):
+            raise refusal()
+        x, rank = case.inputs[0], case.rank()
+        left = self._sizes.left(case.inputs[1]) or [None] * len(widths)
+        behind = left.pop(rank + counted.axis)
+        if any(live is not None for live in left) or widths[counted.axis]:
+            raise refusal()
+        if behind is None and not widths[rank + counted.axis]:
+            (y,) = self._convert(case.node, list(case.inputs))
+            self._counted[y] = counted
+            return [y]
+        if behind is None or not behind.same_as(counted.live):
+            raise refusal()
+        value = case.inputs[2] if len(case.inputs) > 2 else None
+        fill = 0.0 if value is None else float(known_array(value, "its fill value is").item())
+        return self._convert(case.node, [filled(self._emit, x, counted, fill), *case.inputs[1:]])
 
     def _expand(self, case: Case) -> list[relax.Expr]:
         """Repeat along axes of extent 1, as often as there are rows of something, too."""

@@ -47,7 +47,9 @@ def compared_tensors(func: relax.Function) -> dict[str, str]:
         is_gathered = dataflow.operator(value) in GATHERS and var not in suppressed
         chooses = _suppression(value) is not None or is_gathered
         pending[:0] = [
-            (arg, reader) for arg in read if arg in chosen or (chooses and arg in values)
+            (arg, reader)
+            for arg in read
+            if arg in chosen or (chooses and arg in values and not _is_index(arg))
         ]
     return found or {str(var.name): "" for var in dataflow.results(func)}
 
@@ -78,6 +80,11 @@ def _read(value: relax.Expr, name: str, reader: str) -> tuple[Sequence[relax.Var
 
 def _variables(value: relax.Expr) -> list[relax.Var]:
     return [arg for arg in dataflow.arguments(value) if isinstance(arg, relax.Var)]
+
+
+def _is_index(tensor: relax.Expr) -> bool:
+    """Whether a tensor holds numbers of classes or places, which have no digits to lose."""
+    return "int" in dataflow.dtype(tensor)
 
 
 def _is_truth(var: relax.Var, values: Mapping[relax.Var, relax.Expr]) -> bool:

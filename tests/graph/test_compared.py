@@ -1,13 +1,19 @@
 """What is compared of detectors: in front of a suppression its scores and boxes."""
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.frontend.mxnet import import_mxnet
-from relay_int8.graph.compared import compared_tensors, returning
+from relay_int8.frontend.onnx import import_onnx
+from relay_int8.graph.compared import chosen_tensors, compared_tensors, returning
 from relay_int8.graph.dataflow import results, shape
+from relay_int8.notices import Notice
 from tests.detection_networks import SIZE, mxnet_ssd, tflite_ssd
 from tests.mxnet_models import MxnetModel
+from tests.onnx_models import model
 
 pytestmark = pytest.mark.fast
 
@@ -68,3 +74,25 @@ def test_a_module_returns_what_is_compared(tmp_path):
     found = returning(mod, names)
     assert [shape(var) for var in results(found["main"])] == [(1, 1, 144), (1, 144, 4)]
     assert [str(var.name) for var in results(mod["main"])] == ["detections"]
+
+
+def test_of_a_choice_by_scores_these_and_what_is_chosen_from():
+    """As YOLO's exporter chooses: scores above a threshold, then boxes; classes are left out."""
+    nodes = [
+        helper.make_node("ReduceMax", ["scores"], ["best"], axes=[1], keepdims=0),
+        helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
+        helper.make_node("Greater", ["best", "half"], ["is_high"]),
+        helper.make_node("NonZero", ["is_high"], ["axes_first"]),
+        helper.make_node("Transpose", ["axes_first"], ["places"]),
+        helper.make_node("Sigmoid", ["x"], ["boxes"]),
+        helper.make_node("GatherND", ["boxes", "places"], ["rows"]),
+        helper.make_node("GatherND", ["label", "places"], ["labels"]),
+    ]
+    nodes.insert(0, helper.make_node("Tanh", ["x"], ["scores"]))
+    proto = model(nodes, {"x": (9, 4)}, {"rows": None}, {"half": np.float32([0.5])})
+    proto.graph.output.append(onnx.ValueInfoProto(name="labels"))
+    with pytest.warns(Notice, match="outputs rows, labels have"):
+        mod = normalize()(import_onnx(proto))
+    found = compared_tensors(mod["main"])
+    assert list(found) == ["best", "boxes"]
+    assert {str(var.name) for var in chosen_tensors(mod["main"])} >= {"rows", "labels", "rows.rows"}

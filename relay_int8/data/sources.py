@@ -1,4 +1,4 @@
-"""Calibration data as Python programs have it: arrays, loaders of PyTorch, readers of ONNX Runtime.
+"""Data as Python programs have it: arrays, loaders of PyTorch, readers of ONNX Runtime.
 
 Nothing of another package is imported: what an object can do decides what it is taken for.
 """
@@ -48,15 +48,15 @@ def passes(source: Batches) -> Callable[[], Iterable[Any]]:
         return _Reader(source)
     if isinstance(source, Iterator):
         raise CalibrationError(
-            f"a {type(source).__name__} found, which can be read only once; calibration reads the "
-            "data twice: give a list, or the function that makes the generator"
+            f"a {type(source).__name__} found, which can be read only once; data is read "
+            "several times: give a list, or the function that makes the generator"
         )
     if callable(source):
         return source
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return partial(iter, source)
     raise CalibrationError(
-        f"a {type(source).__name__} found, calibration data expected: an array, a list of batches, "
+        f"a {type(source).__name__} found, data expected: an array, a list of batches, "
         "a DataLoader, a CalibrationDataReader, a function that returns batches, or a path"
     )
 

@@ -131,7 +131,10 @@ def test_an_input_that_chooses_is_given_its_value(rate: float):
     ("values", "message"),
     [
         ({"rat": 8000}, r"values=\{'rat': ...\}\): the model has no such input; it has x, rate"),
-        ({"rate": 0.5}, r"'rate': 0.5\}\): the model has int64 there, numbers of that type expected"),
+        (
+            {"rate": 0.5},
+            r"'rate': 0.5\}\): the model has int64 there, numbers of that type expected",
+        ),
         ({"rate": True}, "the model has int64 there, numbers of that type expected"),
         ({"rate": (1, 2)}, r"values=\{'rate': \(1, 2\)\}\): 2 values found; the model has \[\]"),
         ({"rate": 8000, "x": 1}, r"all inputs are given a value \(x, rate\): nothing is left"),

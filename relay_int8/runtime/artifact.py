@@ -186,11 +186,16 @@ def extracted(path: Path | str) -> Iterator[Contents]:
         As :func:`extract` does.
     """
     # The directory is 0700: nobody can exchange the library between writing and loading it.
-    with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
-        library = Path(folder) / LIBRARY
+    folder = Path(tempfile.mkdtemp(prefix="relay-int8-"))
+    library = folder / LIBRARY
+    try:
         manifest, memory = _checked(Path(path), library)
         weights = arrays_in(memory, manifest.weights)
         yield Contents(path=Path(path), manifest=manifest, library=library, weights=weights)
+    finally:
+        # TemporaryDirectory would open the folder, which a process with too many open files cannot.
+        library.unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def extract(path: Path | str, library: Path | None, weights: Path | None = None) -> Manifest:

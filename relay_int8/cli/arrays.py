@@ -63,4 +63,6 @@ def write_arrays(path: Path, outputs: Mapping[str, np.ndarray[Any, Any]]) -> Non
     try:
         write_atomic(path, buffer.getvalue())
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error}") from error
+        raise ConfigError(
+            f"{path}: cannot be written: {unreadable(error)}; name another file"
+        ) from error

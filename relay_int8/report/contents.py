@@ -289,7 +289,9 @@ class Report:
         try:
             write_atomic(Path(path), self.to_json().encode())
         except OSError as error:
-            raise RecordError(f"{path}: cannot be written: {error}") from error
+            raise RecordError(
+                f"{path}: cannot be written: {unreadable(error)}; name another file"
+            ) from error
 
 
 def read_report(path: Path | str) -> Report:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from relay_int8.errors import CalibrationError
 
+MOST_BATCHES = 100_000  # of a reader: twice the images of ImageNet's validation
 Array = npt.NDArray[Any]
 Batch = Array | Mapping[str, Array]
 
@@ -104,5 +105,11 @@ class _Reader:
         return self._batches()
 
     def _batches(self) -> Iterator[Any]:
-        while (batch := self._reader.get_next()) is not None:
+        for _ in range(MOST_BATCHES):
+            if (batch := self._reader.get_next()) is None:
+                return
             yield batch
+        raise CalibrationError(
+            f"a {type(self._reader).__name__} found whose get_next() gave {MOST_BATCHES} batches "
+            "and no end; it returns None after the last: a few hundred images are enough"
+        )

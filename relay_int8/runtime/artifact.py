@@ -234,7 +234,8 @@ def _checked(path: Path, library: Path | None) -> tuple[Manifest, Array]:
             _check_digest(path, LIBRARY, digest, manifest.library_sha256)
             memory = _mapped_weights(path, file, archive, manifest)
     except _DAMAGE as error:
-        damage = f"damaged, or not an artifact of relay-int8 ({error}); copy or build it again"
+        reason = error if zipfile.is_zipfile(path) else "no zip file"
+        damage = f"damaged, or not an artifact of relay-int8 ({reason}); copy or build it again"
         raise ArtifactError(instead_of_artifact(path) or f"{path}: {damage}") from error
     return manifest, memory
 

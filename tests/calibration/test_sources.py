@@ -88,6 +88,20 @@ def test_each_gives_the_same_images_twice(source):
         np.testing.assert_array_equal(np.concatenate([image["x"] for image in data]), ROWS)
 
 
+class Endless(BareReader):
+    def __init__(self):
+        self.get_next = lambda: ROWS
+
+
+@pytest.mark.parametrize(
+    "kind", [Endless, type("Rewinding", (Endless,), {"rewind": lambda _: None})]
+)
+def test_a_reader_without_an_end(monkeypatch, kind):
+    monkeypatch.setattr("relay_int8.data.sources.MOST_BATCHES", 3)
+    with pytest.raises(CalibrationError, match=r"get_next\(\) gave 3 batches and no end; it retu"):
+        list(open_data(kind(), [X]))
+
+
 def test_a_tuple_for_several_inputs():
     first = ROWS[:, :1]
     for source in ([(ROWS, first)], [[ROWS, first, LABELS]], {"x": ROWS, "y": first}):

@@ -185,3 +185,11 @@ def test_a_long_table_has_the_columns_of_a_short_one(invoke, tmp_path):
     ]
     assert len(lines[0]) == 2003
     assert lines[0][1:2002] == lines[1][1:]
+
+
+def test_words_in_place_of_numbers(invoke, tmp_path):
+    (tmp_path / "x.table").write_text("conv_1 abc\n")
+    code, _, err = invoke("table", "show", tmp_path / "x.table", "--form", "ncnn")
+    assert code == 1 and "line 1: 'abc' is no number" in err
+    code, _, err = invoke("table", "diff", "a", "b", "--max-relative", -1)
+    assert code == 2 and "greater than or equal to 0" in " ".join(err.split())

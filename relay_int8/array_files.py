@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib import format as npy
 from numpy.lib.format import MAGIC_PREFIX
 
 Array = npt.NDArray[Any]
 ARCHIVE_PREFIX = b"PK"
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+"""Version of a .npy file -> reader of its header; version 3 is for names of fields alone."""
 
 
 def read_arrays(file: Path, *, mapped: bool = False) -> Array | dict[str, Array]:
@@ -34,18 +39,50 @@ def read_arrays(file: Path, *, mapped: bool = False) -> Array | dict[str, Array]
         with file.open("rb") as stream:
             start = stream.read(len(MAGIC_PREFIX))
             is_array = start == MAGIC_PREFIX
-            if start and not is_array and not start.startswith(ARCHIVE_PREFIX):
+            if not start:
+                raise ValueError("it is empty, a .npy or .npz file expected")
+            if not is_array and not start.startswith(ARCHIVE_PREFIX):
                 # NumPy takes any other file for a pickle, and advises to load it "unsafely".
                 raise ValueError(f"no .npy or .npz file starts with {start.hex(' ')}")
             stream.seek(0)
-            if not (mapped and is_array):
-                return _plain(np.load(stream, allow_pickle=False))
-        return _plain(np.load(file, mmap_mode="r", allow_pickle=False))
+            if not is_array:
+                return _archive(stream)
+            _require_whole(stream)
+            stream.seek(0)
+            array: Array = np.load(
+                file if mapped else stream, mmap_mode="r" if mapped else None, allow_pickle=False
+            )
+            return array
     except (OSError, ValueError):
         raise
-    except Exception as error:  # of tokenize, ast, zipfile, zlib: by which byte is damaged
-        raise ValueError(f"{type(error).__name__}: {error}") from error
+    except MemoryError as error:
+        raise ValueError("it holds more than there is memory for; split it") from error
+    except Exception as error:  # of zipfile, zlib: by which byte is damaged
+        raise ValueError("it is damaged, encrypted or not whole; copy or save it again") from error
 
 
-def _plain(loaded: Any) -> Array | dict[str, Array]:
-    return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
+def _archive(stream: IO[bytes]) -> dict[str, Array]:
+    with np.load(stream, allow_pickle=False) as archive:
+        for member in archive.zip.namelist():
+            with archive.zip.open(member) as content:
+                _require_plain(content, f"array {member.removesuffix('.npy')!r} of it")
+        return dict(archive)
+
+
+def _require_whole(stream: IO[bytes]) -> None:
+    """Refuse a file that ends before its array does; NumPy speaks of maps and offsets."""
+    content_bytes = _require_plain(stream, "it")
+    missing = stream.tell() + content_bytes - os.fstat(stream.fileno()).st_size
+    if missing > 0:
+        raise ValueError(f"its last {missing} bytes are missing; copy or save it again")
+
+
+def _require_plain(stream: IO[bytes], title: str) -> int:
+    """Read the header of an array; return how many bytes it announces, or refuse objects."""
+    try:
+        shape, _, dtype = HEADERS[npy.read_magic(stream)](stream)
+    except Exception as error:
+        raise ValueError(f"{title} has no header of an array; copy or save it again") from error
+    if dtype.hasobject:
+        raise ValueError(f"{title} holds Python objects, numbers expected; save those of one type")
+    return math.prod(shape) * dtype.itemsize

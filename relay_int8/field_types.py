@@ -6,7 +6,45 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Record = TypeVar("Record")
+
+
+def filled(kind: Callable[..., Record], values: object, title: str = "it") -> Record:
+    """Return a dataclass of what a JSON object says.
+
+    Parameters
+    ----------
+    kind
+        The dataclass.
+    values
+        Name -> value of its fields; those with a default may be absent.
+    title
+        What the object is called in messages.
+
+    Raises
+    ------
+    ValueError
+        It is no object, or lacks a field, or has another.
+    """
+    if not isinstance(values, dict):
+        raise ValueError(f"{title} is a {type(values).__name__}, an object with fields expected")
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    needed = [name for name, field in fields.items() if not _has_default(field)]
+    for verb, names in (
+        ("lacks", [name for name in needed if name not in values]),
+        ("has the unknown fields", [name for name in values if name not in fields]),
+    ):
+        if names:
+            raise ValueError(f"{title} {verb} {', '.join(names)}")
+    return kind(**values)
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return any(
+        default is not dataclasses.MISSING for default in (field.default, field.default_factory)
+    )
 
 
 def require_types(record: Any) -> None:

@@ -99,12 +99,19 @@ def write_atomic(path: Path, content: bytes | memoryview) -> None:
     Raises
     ------
     OSError
-        As ``open`` does; nothing is left behind and what was at ``path`` is still there.
+        As ``open`` does, with the name of ``path``; nothing is left behind and what was there is
+        still there.
     """
-    if path.exists() and not path.is_file():  # to move a file to /dev/null would end that
-        path.write_bytes(content)
-        return
-    path = Path(os.path.realpath(path))
+    try:
+        if path.exists() and not path.is_file():  # to move a file to /dev/null would end that
+            path.write_bytes(content)
+        else:
+            _exchange(Path(os.path.realpath(path)), content)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _exchange(path: Path, content: bytes | memoryview) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:

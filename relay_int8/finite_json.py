@@ -36,6 +36,11 @@ def loads(text: str | bytes) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"not JSON from {where} on") from error
+    except UnicodeDecodeError as error:
+        raise ValueError("it is no text") from error
     return value
 
 

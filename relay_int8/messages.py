@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 SHOWN = 5  # names of a list; what a reader takes in at a glance
 PIXELS = ("uint8", "float32")
@@ -72,6 +73,17 @@ def unreadable(error: Exception) -> str:
         return "it is no text"
     said = str(getattr(error, "strerror", None) or error)
     return said[:1].lower() + said[1:]
+
+
+def of_system(error: OSError) -> str:
+    """Return what the operating system says, and of which file, in place of Python's text.
+
+    Examples
+    --------
+    >>> of_system(OSError(28, "No space left on device", "x.json"))
+    'x.json: no space left on device'
+    """
+    return f"{error.filename}: {unreadable(error)}" if error.filename else unreadable(error)
 
 
 def misfit_of_type(found: str, expected: str) -> str:

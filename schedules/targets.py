@@ -25,6 +25,12 @@ TARGETS: dict[str, dict[str, Any]] = {
 MACHINES = ("x86_64", "aarch64")
 """Computers that code is built for, as ``uname -m`` and triples call them."""
 
+MAX_CORES = 1024
+"""As many as an artifact may have threads."""
+
+EXAMPLE = '{"kind": "llvm", "mcpu": "znver4"}'
+"""What a target as JSON looks like, for messages."""
+
 CPU_FLAGS = {
     "sse3": "pni",
     "ssse3": "ssse3",
@@ -106,12 +112,19 @@ def _from_json(name: str) -> Target:
         known = ", ".join(("native", *TARGETS, "cuda", *ARCHITECTURES))
         raise ScheduleError(
             f"target {name!r} is unknown; choose one of {known}, or give TVM's target as JSON, "
-            """for example '{"kind": "llvm", "mcpu": "znver4"}'"""
+            f"for example '{EXAMPLE}'"
         )
     try:
-        return Target(json.loads(name))
+        options = json.loads(name)
+    except (RecursionError, ValueError) as error:
+        raise ScheduleError(f"target {name}: no JSON; it looks like '{EXAMPLE}'") from error
+    if "kind" not in options:
+        raise ScheduleError(f"target {name}: it has no kind; it looks like '{EXAMPLE}'")
+    try:
+        return Target(options)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise ScheduleError(f"target {name}: {str(error).splitlines()[-1]}") from error
+        reason = str(error).splitlines()[-1].partition(" Target creation from config")[0]
+        raise ScheduleError(f"target {name}: TVM refuses it: {reason}") from error
 
 
 def _refusal(target: Target) -> str | None:
@@ -120,6 +133,9 @@ def _refusal(target: Target) -> str | None:
         return _gpu_refusal(target)
     if target.kind.name != "llvm":
         return f"kind {target.kind.name} is not supported; use llvm or cuda"
+    cores = target.attrs.get("num-cores", 1)
+    if not 1 <= cores <= MAX_CORES:
+        return f"num-cores {cores} found, a number from 1 to {MAX_CORES} expected"
     fast = [option for option in target.attrs if str(option).startswith("fast-math")]
     if any(target.attrs[option] for option in fast):
         return f"{', '.join(fast)} changes results, and integers must be the same everywhere"

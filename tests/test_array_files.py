@@ -59,5 +59,25 @@ def test_damaged_archives(tmp_path, place, value):
         start = archive.start_dir
     content[start + place + 2] = value
     (tmp_path / "x.npz").write_bytes(content)
-    with pytest.raises(ValueError, match=r"NotImplementedError|RuntimeError"):
+    with pytest.raises(ValueError, match=r"it is damaged, encrypted or"):
         read_arrays(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_what_is_said_of_damage(tmp_path, mapped):
+    np.save(tmp_path / "x.npy", np.zeros(100))
+    whole = (tmp_path / "x.npy").read_bytes()
+    (tmp_path / "x.npy").write_bytes(whole[:-56])
+    with pytest.raises(ValueError, match=r"^its last 56 bytes are missing; copy or save it again$"):
+        read_arrays(tmp_path / "x.npy", mapped=mapped)
+    np.save(tmp_path / "x.npy", np.array([None]))
+    with pytest.raises(ValueError, match=r"^it holds Python objects, numbers expected; save"):
+        read_arrays(tmp_path / "x.npy", mapped=mapped)
+    np.savez(tmp_path / "x.npz", a=np.zeros(2), b=np.array([None]))
+    with pytest.raises(ValueError, match=r"^array 'b' of it holds Python objects, numbers"):
+        read_arrays(tmp_path / "x.npz", mapped=mapped)
+    (tmp_path / "x.npz").write_bytes((tmp_path / "x.npz").read_bytes()[:-30])
+    with pytest.raises(
+        ValueError, match=r"^it is damaged, encrypted or not whole; copy or save it again$"
+    ):
+        read_arrays(tmp_path / "x.npz", mapped=mapped)

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 import pytest
 from typing_extensions import TypeAliasType
 
-from relay_int8.field_types import fits, require_types
+from relay_int8.field_types import filled, fits, require_types
 
 pytestmark = pytest.mark.fast
 
@@ -74,3 +74,15 @@ def test_an_alias_is_what_it_stands_for():
     assert fits(0.5, number, _is) and not fits("x", number, _is)
     assert fits({"a": 1}, table[int], _is) and not fits({"a": "x"}, table[int], _is)
     assert fits({"a": 0.5}, table[number] | None, _is) and not fits([], table[number] | None, _is)
+
+
+def test_a_record_of_a_json_object():
+    assert filled(Part, {"name": "x", "shape": (1,)}) == Part(name="x", shape=(1,))
+    assert filled(Record, {}) == Record()
+    for values, message in (
+        ({}, "it lacks name, shape"),
+        ({"name": "x", "shape": (1,), "size": 3}, "it has the unknown fields size"),
+        ([1], "it is a list, an object with fields expected"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            filled(Part, values)

@@ -21,6 +21,7 @@ from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.errors import ConfigError, Int8Error
 from relay_int8.files import require_outputs, require_space
 from relay_int8.frontend.options import ImportOptions
+from relay_int8.messages import of_system
 from relay_int8.quantization.config import QuantConfig
 from relay_int8.quantization.metric import ImageLabels, Metric
 from relay_int8.report.contents import Report
@@ -141,7 +142,8 @@ def compile_model(
     try:
         _write_beside(result, artifact, report, save_table, qdq)
     except (Int8Error, OSError) as error:
-        raise ConfigError(f"{error}; {output} is written") from error
+        said = of_system(error) if isinstance(error, OSError) else error
+        raise ConfigError(f"{said}; {output} is written") from error
     return result
 
 

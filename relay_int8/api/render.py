@@ -10,7 +10,7 @@ from relay_int8.calibration.alternatives import alternatives
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import CalibrationError, ConfigError
 from relay_int8.files import require_outputs
-from relay_int8.messages import other_model
+from relay_int8.messages import few, other_model
 from relay_int8.report.accuracy import read_evaluation
 from relay_int8.report.contents import read_report
 from relay_int8.report.figures import LAYERS, TENSOR, layer_traces, tensor_traces
@@ -119,9 +119,7 @@ def plot_tensor(
         raise ConfigError(f"figure {figure!r} is unknown; choose one of {', '.join(figures)}")
     entries = CalibrationTable.load(source).entries
     if tensor not in entries:
-        raise ConfigError(
-            f"{source}: no tensor is called {tensor!r}; there are {', '.join(entries)}"
-        )
+        raise ConfigError(f"{source}: no tensor is called {tensor!r}; there are {few([*entries])}")
     entry = entries[tensor]
     if entry.histogram is None:
         raise ConfigError(

@@ -161,9 +161,12 @@ class CalibrationTable:
         try:
             document = finite_json.loads(text)
         except ValueError as error:
-            raise CalibrationError(f"not JSON ({error}); is the file complete?") from error
+            raise CalibrationError(f"{error}; is the file complete?") from error
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise CalibrationError(f'not a calibration table: "format" must be "{FORMAT}"')
+            raise CalibrationError(
+                f'not a calibration table of relay-int8: its "format" is not "{FORMAT}"; '
+                "relay-int8 calibrate writes one"
+            )
         if document.get("version") != VERSION:
             raise CalibrationError(
                 f"version {document.get('version')} found, {VERSION} expected; calibrate again"

@@ -29,7 +29,7 @@ def main() -> None:
         # Python would try once more as it ends, and say so in words of its own.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not code:  # else the command has said it
-            code = FAILED if isinstance(error, BrokenPipeError) else f"error: {error}"
+            code = FAILED if isinstance(error, BrokenPipeError) else _said(error)
     sys.exit(code)
 
 
@@ -44,8 +44,14 @@ def _run() -> str | int | None:
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:  # a help page that cannot be written
-        return f"error: {error}"
+        return _said(error)
     return None
+
+
+def _said(error: OSError) -> str:
+    from relay_int8.messages import of_system
+
+    return f"error: standard output: {of_system(error)}"
 
 
 def _collect_rarely() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from relay_int8 import array_files
 from relay_int8.errors import ConfigError
 from relay_int8.files import require_outputs, write_atomic
+from relay_int8.messages import unreadable
 
 
 def input_files(inputs: Sequence[str]) -> list[Path]:
@@ -35,7 +36,9 @@ def _read_array(file: str) -> np.ndarray[Any, Any]:
     try:
         array = array_files.read_arrays(Path(file))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{file}: cannot be read as a NumPy array: {error}") from error
+        raise ConfigError(
+            f"{file}: cannot be read as a NumPy array: {unreadable(error)}"
+        ) from error
     if not isinstance(array, np.ndarray):
         raise ConfigError(
             f"{file}: it holds several arrays, a .npy file expected; save each input as its own"
@@ -60,4 +63,6 @@ def write_arrays(path: Path, outputs: Mapping[str, np.ndarray[Any, Any]]) -> Non
     try:
         write_atomic(path, buffer.getvalue())
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error}") from error
+        raise ConfigError(
+            f"{path}: cannot be written: {unreadable(error)}; name another file"
+        ) from error

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from relay_int8.cli.exit_codes import FAILED, UNMET
 from relay_int8.cli.option_names import with_options
 from relay_int8.errors import AccuracyError, CoverageError, Int8Error
+from relay_int8.messages import of_system
 from relay_int8.notices import printed_notices
 
 LOST_FOLDER = "the current folder is there no more; change to another one"
@@ -47,7 +48,8 @@ class ErrorGroup(TyperGroup):
             if not isinstance(error, Int8Error | OSError):  # OSError: a full disk, a lost file
                 raise
             is_lost = isinstance(error, FileNotFoundError) and error.filename is None
-            message = LOST_FOLDER if is_lost else with_options(str(error))
+            said = of_system(error) if isinstance(error, OSError) else str(error)
+            message = LOST_FOLDER if is_lost else with_options(said)
             typer.echo(f"error: {message}", err=True)
             code = UNMET if isinstance(error, CoverageError | AccuracyError) else FAILED
             raise typer.Exit(code) from error

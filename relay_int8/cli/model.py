@@ -12,6 +12,7 @@ from relay_int8.cli.option_names import with_options
 from relay_int8.file_names import instead_of_artifact, instead_of_model
 
 ARTIFACT = ".ri8"
+TRUTHS = {"true": True, "false": False}
 MODEL_FILE = "What the model file leaves open"
 
 
@@ -64,7 +65,8 @@ Inputs = Annotated[
         "--input",
         callback=_well_formed,
         help="Shape of an input, if the model file does not contain it or leaves it open: "
-        "data=1,3,224,224. Or its value, if that never changes: rate==16000. May be repeated.",
+        "data=1,3,224,224. Or its value, if that never changes: rate==16000, flag==True. May be "
+        "repeated.",
         rich_help_panel=MODEL_FILE,
     ),
 ]
@@ -118,12 +120,15 @@ def _inputs(
             equals = ""
         if not equals or not name or min(shapes.get(name, (1,))) < 1:
             raise typer.BadParameter(
-                f"--input {text}: expected a shape, NAME=1,3,224,224, or a value, NAME==16000"
+                f"--input {text}: expected a shape, NAME=1,3,224,224, or a value, NAME==16000 "
+                "or NAME==True"
             )
     return shapes, values
 
 
 def _number(text: str) -> float:
+    if text.lower() in TRUTHS:
+        return TRUTHS[text.lower()]
     try:
         return int(text)
     except ValueError:

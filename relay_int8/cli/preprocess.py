@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from relay_int8 import Preprocessing, finite_json
 from relay_int8.errors import ConfigError
+from relay_int8.messages import unreadable
 
 PREPARATIONS = MappingProxyType(
     {
@@ -44,7 +45,7 @@ def named_preprocessing(name: str | None) -> Preprocessing | None:
         text = path.read_text(encoding="utf-8-sig")
         values = finite_json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+        raise ConfigError(f"{path}: cannot be read: {unreadable(error)}") from error
     if not isinstance(values, dict):
         raise ConfigError(
             f"{path}: a table of settings is expected, a {type(values).__name__} found"

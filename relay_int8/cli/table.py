@@ -126,7 +126,9 @@ def diff(
     second: Annotated[Path, typer.Argument(help="Table of any format.")],
     max_relative: Annotated[
         float | None,
-        typer.Option(help="Exit with 3 if a threshold differs by a greater share of the larger."),
+        typer.Option(
+            min=0, help="Exit with 3 if a threshold differs by a greater share of the larger."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Where calibration images come from: checked, one at a time, in an order that never changes."""
+"""Where images come from: checked, one at a time, in an order that never changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from relay_int8.data.preprocessing import Preprocessing
 from relay_int8.data.sources import Array, Batch, Batches, passes, plain_batch
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import CalibrationError, Int8Error
-from relay_int8.messages import extents, misfit_of_type, outside
+from relay_int8.messages import extents, misfit_of_type, outside, unreadable
 
 Image = dict[str, npt.NDArray[Any]]
 """Input name -> array, of batch 1."""
@@ -32,7 +32,7 @@ COLOURS = 3  # channels of a picture, unless it is read as grey
 
 @dataclass(frozen=True)
 class Dataset:
-    """Calibration images of a network; iterating again gives the same images again.
+    """Images for a network; iterating again gives the same images again.
 
     Iterating yields one image at a time, input name -> array of batch 1, however the source batches
     them. Of a network without a batch an image is one run: all of every input.
@@ -70,8 +70,9 @@ class Dataset:
             seen += size
         if seen == 0:
             raise CalibrationError(
-                "no calibration image found, a few hundred expected; name a folder of pictures, a "
-                ".npy or .npz file, or an iterable that gives the same batches each time"
+                "no image found in the data, at least one expected (to calibrate, a few hundred); "
+                "give a folder of pictures, a .npy or .npz file, or an iterable that gives the "
+                "same batches each time"
             )
 
     def _checked(self, label: str, batch: Batch) -> dict[str, Array]:
@@ -172,10 +173,10 @@ def data_digest(path: Path) -> str:
 
 
 def _labelled(open_source: Callable[[], Iterable[Batch]]) -> Iterator[Labelled]:
-    with _of_the_user("the calibration data"):
+    with _of_the_user("the data"):
         batches = iter(open_source())
     for number in count():
-        label = f"calibration batch {number}"
+        label = f"data batch {number}"
         with _of_the_user(label):
             batch = next(batches, None)
         if batch is None:
@@ -207,7 +208,7 @@ def _open_path(
     path: Path, inputs: Sequence[TensorInfo], preprocessing: Preprocessing | None
 ) -> Callable[[], Iterable[Labelled]]:
     if not path.exists():
-        raise CalibrationError(f"{path}: no such file or folder; name the calibration data")
+        raise CalibrationError(f"{path}: no such file or folder; name the data")
     if path.is_dir():
         if len(inputs) != 1:
             raise CalibrationError(
@@ -235,7 +236,9 @@ def _load(path: Path) -> Batch:
     try:
         return read_arrays(path, mapped=True)
     except (OSError, ValueError) as error:
-        raise CalibrationError(f"{path}: cannot be read as NumPy arrays: {error}") from error
+        raise CalibrationError(
+            f"{path}: cannot be read as NumPy arrays: {unreadable(error)}"
+        ) from error
 
 
 def _misfit(info: TensorInfo, array: object, rows: int) -> str | None:

@@ -13,7 +13,7 @@ from PIL import Image
 from relay_int8.array_files import read_arrays
 from relay_int8.data.natural_order import naturally_sorted
 from relay_int8.errors import ConfigError
-from relay_int8.messages import few
+from relay_int8.messages import few, unreadable
 
 Mask = npt.NDArray[np.integer[Any]]
 SUFFIXES = (".png", ".npy")
@@ -98,7 +98,7 @@ def _array(path: Path) -> Mask:
     try:
         mask: Any = read_arrays(path)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: cannot be read as masks: {error}") from error
+        raise ConfigError(f"{path}: cannot be read as masks: {unreadable(error)}") from error
     if not isinstance(mask, np.ndarray) or mask.dtype.kind not in "iu":
         found = getattr(mask, "dtype", type(mask).__name__)
         raise ConfigError(f"{path}: masks are {found}, integers expected: a class for each pixel")

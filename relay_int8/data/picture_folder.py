@@ -61,7 +61,7 @@ class PictureFolder:
         if not paths:
             raise CalibrationError(
                 f"{self.path}: no picture found ({', '.join(SUFFIXES)} expected); name a folder of "
-                "calibration pictures"
+                "pictures"
             )
         # Pictures are decoded while the network runs on those before. By one thread: what Pillow
         # warns of is silenced for the whole process, which two threads would undo for each other.

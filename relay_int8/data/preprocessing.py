@@ -16,6 +16,7 @@ from relay_int8.errors import ConfigError
 Pair = tuple[int, int]
 WIDE_MODES = ("I", "F")
 """Of Pillow: gray of 32 bits, integers or floats."""
+LARGEST = np.finfo(np.float32).max.item()
 MAX_SIDE = 1 << 14  # of a resized picture, in pixels
 
 
@@ -66,10 +67,14 @@ class Preprocessing:
         if self.dtype not in ("float32", "uint8"):
             faults.append(f"dtype {self.dtype!r} is neither float32 nor uint8")
         for name in ("mean", "deviation"):
-            if len(getattr(self, name)) not in (1, len(self.channels)):
-                faults.append(f"{name} has {len(getattr(self, name))} numbers for {self.channels}")
-        numbers = (self.scale, *self.mean, *self.deviation)
-        if not np.isfinite(numbers).all() or 0 in self.deviation:
+            numbers = getattr(self, name)
+            if not _is_list(numbers):
+                faults.append(f"{name} is {numbers!r}, a list of numbers expected, as [0.5]")
+            elif isinstance(self.channels, str) and len(numbers) not in (1, len(self.channels)):
+                faults.append(f"{name} has {len(numbers)} numbers for {self.channels}")
+        if not _is_number(self.scale):
+            faults.append(f"scale is {self.scale!r}, a number expected")
+        if not faults and not self._is_finite():
             faults.append("scale, mean and deviation must be finite, and no deviation zero")
         resize = 1 if self.resize is None else self.resize
         resize = resize if isinstance(resize, tuple) else (resize, resize)
@@ -78,6 +83,10 @@ class Preprocessing:
                 faults.append(f"{name} {size} is not a height and width from 1 to {MAX_SIDE}")
         if faults:
             raise ConfigError(f"preprocessing: {'; '.join(faults)}")
+
+    def _is_finite(self) -> bool:
+        numbers = (self.scale, *self.mean, *self.deviation)
+        return all(abs(n) <= LARGEST for n in numbers) and 0 not in self.deviation
 
     def __call__(self, picture: Picture.Image) -> npt.NDArray[Any]:
         """Return the input of batch 1, of type ``dtype``, that ``picture`` becomes."""
@@ -117,13 +126,10 @@ class Preprocessing:
             raise ConfigError(
                 f"preprocessing has no {', '.join(unknown)}; it has {', '.join(known)}"
             )
-        try:
-            settings: dict[str, Any] = {
-                k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
-            }
-            return cls(**settings)
-        except TypeError as error:
-            raise ConfigError(f"preprocessing: a value is of the wrong type: {error}") from error
+        settings: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+        }
+        return cls(**settings)
 
     def _resized(self, picture: Picture.Image) -> Picture.Image:
         if self.resize is None:
@@ -167,6 +173,14 @@ def _of_bytes(picture: Picture.Image) -> Picture.Image:
     if picture.mode.startswith("I;16"):
         return Picture.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
     return picture
+
+
+def _is_list(values: object) -> bool:
+    return isinstance(values, tuple | list | np.ndarray) and all(map(_is_number, values))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def _is_side(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Calibration data as Python programs have it: arrays, loaders of PyTorch, readers of ONNX Runtime.
+"""Data as Python programs have it: arrays, loaders of PyTorch, readers of ONNX Runtime.
 
 Nothing of another package is imported: what an object can do decides what it is taken for.
 """
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from relay_int8.errors import CalibrationError
 
+MOST_BATCHES = 100_000  # of a reader: twice the images of ImageNet's validation
 Array = npt.NDArray[Any]
 Batch = Array | Mapping[str, Array]
 
@@ -48,15 +49,15 @@ def passes(source: Batches) -> Callable[[], Iterable[Any]]:
         return _Reader(source)
     if isinstance(source, Iterator):
         raise CalibrationError(
-            f"a {type(source).__name__} found, which can be read only once; calibration reads the "
-            "data twice: give a list, or the function that makes the generator"
+            f"a {type(source).__name__} found, which can be read only once; data is read "
+            "several times: give a list, or the function that makes the generator"
         )
     if callable(source):
         return source
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return partial(iter, source)
     raise CalibrationError(
-        f"a {type(source).__name__} found, calibration data expected: an array, a list of batches, "
+        f"a {type(source).__name__} found, data expected: an array, a list of batches, "
         "a DataLoader, a CalibrationDataReader, a function that returns batches, or a path"
     )
 
@@ -104,5 +105,11 @@ class _Reader:
         return self._batches()
 
     def _batches(self) -> Iterator[Any]:
-        while (batch := self._reader.get_next()) is not None:
+        for _ in range(MOST_BATCHES):
+            if (batch := self._reader.get_next()) is None:
+                return
             yield batch
+        raise CalibrationError(
+            f"a {type(self._reader).__name__} found whose get_next() gave {MOST_BATCHES} batches "
+            "and no end; it returns None after the last: a few hundred images are enough"
+        )

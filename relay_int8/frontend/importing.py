@@ -117,7 +117,8 @@ class ImportWriter(FunctionWriter):
 TVM_OPERATOR = re.compile(r'\bir\.Op\(.*?name="relax\.([\w.]+)".*?support_level=\d+\)')
 TVM_SHAPE = re.compile(r"\bR\.shape\((\[.*?\])\)")
 TVM_NUMBER = re.compile(r"\bT\.int\d+\((-?\d+)\)")
-"""How TVM 0.27 writes an operator, a shape and an extent into its messages."""
+TVM_NOTE = re.compile(r"# Metadata omitted\. Use .*? to show it\.\s*")
+"""How TVM 0.27 writes an operator, a shape, an extent and an operand left out into messages."""
 
 
 @contextmanager
@@ -147,7 +148,7 @@ def reason_of(error: BaseException) -> str:
     >>> reason_of(ValueError('In ir.Op(name="relax.add", support_level=10), dim 2 is T.int64(4)'))
     'In add, dim 2 is 4'
     """
-    lines = str(error).strip().splitlines()
+    lines = TVM_NOTE.sub("", str(error)).strip().splitlines()
     if not lines:
         return type(error).__name__
     return TVM_NUMBER.sub(r"\1", TVM_SHAPE.sub(r"\1", TVM_OPERATOR.sub(r"\1", lines[-1])))

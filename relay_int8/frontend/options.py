@@ -13,7 +13,7 @@ from relay_int8.errors import ConfigError
 
 Shapes = Mapping[str, Sequence[int]]
 NO_SHAPES: Shapes = MappingProxyType({})
-Values = Mapping[str, float | Sequence[float]]
+Values = Mapping[str, float | bool | Sequence[float | bool]]
 NO_VALUES: Values = MappingProxyType({})
 
 
@@ -29,8 +29,8 @@ class ImportOptions:
     inputs
         Name -> shape of data inputs, where the file does not hold it or leaves some of it open.
     values
-        Name -> number, or numbers in row order, of inputs that never change: they are constants of
-        the network then, and what they choose is chosen. Of ONNX models.
+        Name -> number or truth value, or several in row order, of inputs that never change: they
+        are constants of the network then, and what they choose is chosen. Of ONNX models.
     outputs
         Tensors of the file that are the outputs, in place of those that it names; what no output
         depends on is left out. Not of PyTorch programs.

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from relay_int8 import finite_json
+from relay_int8.field_types import filled
 from relay_int8.numerics.qparams import PlannedScheme
 from relay_int8.numerics.unary import UNARY
 
@@ -110,8 +111,16 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """Return the plan that :meth:`to_json` wrote."""
         fields = finite_json.loads(text)
+        if not isinstance(fields, dict) or not {"tensors", "layers"} <= set(fields):
+            raise ValueError("it has no tensors and layers")
         return cls(
-            tensors={name: TensorPlan(**item) for name, item in fields["tensors"].items()},
-            layers=tuple(LayerPlan(**item) for item in fields["layers"]),
+            tensors={
+                name: filled(TensorPlan, item, f"tensor {name}")
+                for name, item in fields["tensors"].items()
+            },
+            layers=tuple(
+                filled(LayerPlan, item, f"layers[{index}]")
+                for index, item in enumerate(fields["layers"])
+            ),
             model_hash=str(fields.get("model_hash", "")),
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from relay_int8.argument_types import checked
 from relay_int8.errors import ConfigError, DeployError
+from relay_int8.messages import unreadable
 
 CONNECT_S = 5.0
 
@@ -75,7 +76,9 @@ class Address:
         try:
             socket.create_connection((self.host, self.port), CONNECT_S).close()
         except OSError as error:
-            raise DeployError(f"{self}: no {what} answers ({error}); {remedy}") from error
+            raise DeployError(
+                f"{self}: no {what} answers ({unreadable(error)}); {remedy}"
+            ) from error
 
 
 @checked

@@ -11,7 +11,7 @@ import numpy as np
 
 from relay_int8 import finite_json
 from relay_int8.errors import ConfigError, RecordError
-from relay_int8.field_types import require_types
+from relay_int8.field_types import filled, require_types
 from relay_int8.graph.batch import stacked
 from relay_int8.messages import other_model, unreadable
 from relay_int8.numerics.interval import wilson
@@ -57,13 +57,17 @@ class Evaluation:
         """Return what :meth:`to_json` wrote; a RecordError if the text is none of that."""
         try:
             fields = finite_json.loads(text)
+            if not isinstance(fields, dict) or "snr_db" not in fields:
+                raise ValueError("it has no snr_db")
             ratio = fields["snr_db"]
-            evaluation = cls(**fields | {"snr_db": None if ratio is None else float(ratio)})
+            evaluation = filled(cls, fields | {"snr_db": None if ratio is None else float(ratio)})
             require_types(evaluation)
             evaluation.require_shares()
             return evaluation
         except finite_json.MISREAD as error:
-            raise RecordError(f"not an evaluation of relay-int8: {error}") from error
+            raise RecordError(
+                f"not an evaluation of relay-int8: {error}; relay-int8 evaluate --report writes one"
+            ) from error
 
     def require_shares(self) -> None:
         """Refuse numbers that no images give; a ValueError says which."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from relay_int8 import finite_json
 from relay_int8.errors import RecordError
-from relay_int8.field_types import require_types
+from relay_int8.field_types import filled, require_types
 from relay_int8.files import write_atomic
 from relay_int8.graph.declined import Declined
 from relay_int8.messages import unreadable
@@ -252,23 +253,30 @@ class Report:
         """
         try:
             values = finite_json.loads(text)
-            values.pop("coverage")
+            if not isinstance(values, dict) or "report_version" not in values:
+                raise ValueError("it has no report_version")
+            values.pop("coverage", None)
             version = values["report_version"]
             if version != REPORT_VERSION:
                 raise RecordError(
                     f"report version {version}, {REPORT_VERSION} expected; quantize the model again"
                 )
-            values["layers"] = tuple(LayerReport(**_ratio(item)) for item in values["layers"])
-            values["outputs"] = tuple(OutputReport(**_ratio(item)) for item in values["outputs"])
-            values["hazards"] = tuple(Hazard(**item) for item in values.get("hazards", ()))
-            values["declined"] = tuple(Declined(**item) for item in values.get("declined", ()))
+            for name, kind in _RECORDS.items():
+                items = values.get(name, [])
+                if not isinstance(items, list):
+                    raise ValueError(f"{name} is no list")
+                titles = (f"{name}[{index}]" for index in range(len(items)))
+                values[name] = tuple(map(partial(filled, kind), map(_ratio, items), titles))
             if values.get("evaluation"):
-                values["evaluation"] = Evaluation(**_ratio(values["evaluation"]))
-            report = cls(**values | {"repacks": tuple(values["repacks"])})
+                evaluation = _ratio(values["evaluation"])
+                values["evaluation"] = filled(Evaluation, evaluation, "evaluation")
+            report = filled(cls, values | {"repacks": tuple(values.get("repacks", ()))})
             require_types(report)
             return report
         except finite_json.MISREAD as error:
-            raise RecordError(f"not a report of relay-int8: {error}") from error
+            raise RecordError(
+                f"not a report of relay-int8: {error}; relay-int8 quantize --report writes one"
+            ) from error
 
     def save(self, path: Path | str) -> None:
         """Write the report to ``path``, whole or not at all.
@@ -281,7 +289,9 @@ class Report:
         try:
             write_atomic(Path(path), self.to_json().encode())
         except OSError as error:
-            raise RecordError(f"{path}: cannot be written: {error}") from error
+            raise RecordError(
+                f"{path}: cannot be written: {unreadable(error)}; name another file"
+            ) from error
 
 
 def read_report(path: Path | str) -> Report:
@@ -296,8 +306,19 @@ def read_report(path: Path | str) -> Report:
         raise RecordError(f"{path}: {error}") from error
 
 
-def _ratio(item: dict[str, Any]) -> dict[str, Any]:
+_RECORDS = {
+    "layers": LayerReport,
+    "outputs": OutputReport,
+    "hazards": Hazard,
+    "declined": Declined,
+}
+"""What the lists of a report are of."""
+
+
+def _ratio(item: Any) -> Any:
     """Read back the ratios that were written, infinite ones among them."""
+    if not isinstance(item, dict):
+        return item
     return {
         key: float(value) if key.endswith("_db") and value is not None else value
         for key, value in item.items()

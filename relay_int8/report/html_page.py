@@ -10,6 +10,7 @@ from pathlib import Path
 
 from relay_int8.calibration.table import CalibrationTable
 from relay_int8.errors import RecordError
+from relay_int8.messages import unreadable
 from relay_int8.report.contents import Report
 from relay_int8.report.figures import LAYERS, layer_traces
 from relay_int8.report.pages.interactive import SCRIPT, sortable_table
@@ -59,7 +60,9 @@ def write_report_page(report: Report, ranges: CalibrationTable, path: Path | str
     try:
         write_page(path, f"{report.model} in integers", _facts(report), sections, verdict(report))
     except OSError as error:
-        raise RecordError(f"{path}: cannot be written: {error}") from error
+        raise RecordError(
+            f"{path}: cannot be written: {unreadable(error)}; name another file"
+        ) from error
 
 
 def _facts(report: Report) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from relay_int8 import finite_json
 from relay_int8.errors import RecordError
-from relay_int8.messages import few, other_model
+from relay_int8.messages import few, other_model, unreadable
 from relay_int8.report.contents import Report
 
 Ratios = Mapping[str, tuple[float, float]]
@@ -25,13 +25,19 @@ def read_ratios(path: Path | str, model_hash: str = "") -> Ratios:
     """
     try:
         document = finite_json.loads(Path(path).read_bytes())
+        if not isinstance(document, dict) or "layers" not in document:
+            raise ValueError("it has no layers")
         ratios = {
             layer["name"]: (float(layer["alone"]["snr_db"]), float(layer["without"]["snr_db"]))
             for layer in document["layers"]
         }
         model = str(document.get("model_hash", ""))
     except (OSError, *finite_json.MISREAD) as error:
-        raise RecordError(f"{path}: not what relay-int8 sensitivity wrote: {error}") from error
+        reason = f"a layer lacks {error}" if isinstance(error, KeyError) else unreadable(error)
+        raise RecordError(
+            f"{path}: not what relay-int8 sensitivity wrote: {reason}; "
+            "relay-int8 sensitivity --report writes it"
+        ) from error
     other = other_model(model, model_hash)
     if other:
         raise RecordError(f"{path}: {other}; measure the sensitivities of the report's own model")

@@ -186,11 +186,16 @@ def extracted(path: Path | str) -> Iterator[Contents]:
         As :func:`extract` does.
     """
     # The directory is 0700: nobody can exchange the library between writing and loading it.
-    with tempfile.TemporaryDirectory(prefix="relay-int8-") as folder:
-        library = Path(folder) / LIBRARY
+    folder = Path(tempfile.mkdtemp(prefix="relay-int8-"))
+    library = folder / LIBRARY
+    try:
         manifest, memory = _checked(Path(path), library)
         weights = arrays_in(memory, manifest.weights)
         yield Contents(path=Path(path), manifest=manifest, library=library, weights=weights)
+    finally:
+        # TemporaryDirectory would open the folder, which a process with too many open files cannot.
+        library.unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def extract(path: Path | str, library: Path | None, weights: Path | None = None) -> Manifest:
@@ -229,7 +234,8 @@ def _checked(path: Path, library: Path | None) -> tuple[Manifest, Array]:
             _check_digest(path, LIBRARY, digest, manifest.library_sha256)
             memory = _mapped_weights(path, file, archive, manifest)
     except _DAMAGE as error:
-        damage = f"damaged, or not an artifact of relay-int8 ({error}); copy or build it again"
+        reason = error if zipfile.is_zipfile(path) else "no zip file"
+        damage = f"damaged, or not an artifact of relay-int8 ({reason}); copy or build it again"
         raise ArtifactError(instead_of_artifact(path) or f"{path}: {damage}") from error
     return manifest, memory
 

@@ -99,10 +99,9 @@ def load_library(file: Path, device: RuntimeDevice) -> tvm_ffi.Module:
     ArtifactError
         If TVM's runtime, or for a GPU CUDA's, is not installed.
     ConfigError
-        If ``TVM_NUM_THREADS`` asks for more threads than there can be.
+        If ``TVM_NUM_THREADS`` is no number of threads that there can be.
     """
-    if wanted_threads() > MAX_THREADS:
-        require_threads(wanted_threads())
+    wanted_threads()
     # The runtime would bind its workers to cores but not the caller's thread, so that on a busy
     # computer the two may share one; the operating system's scheduler does better.
     os.environ.setdefault("TVM_BIND_THREADS", "0")
@@ -227,9 +226,23 @@ def use_all_cores() -> None:
 
 
 def wanted_threads() -> int:
-    """Return how many threads are to compute: what ``TVM_NUM_THREADS`` says, else every core."""
-    wanted = os.environ.get("TVM_NUM_THREADS", "")
-    return int(wanted) if wanted.isdecimal() and int(wanted) else usable_cores()
+    """Return how many threads are to compute: what ``TVM_NUM_THREADS`` says, else every core.
+
+    Raises
+    ------
+    ConfigError
+        It says something else, which the runtime would take for one thread.
+    """
+    wanted = os.environ.get("TVM_NUM_THREADS")
+    if wanted is None:
+        return usable_cores()
+    count = int(wanted) if wanted.isascii() and wanted.isdecimal() else 0
+    if not 1 <= count <= MAX_THREADS:
+        raise ConfigError(
+            f"TVM_NUM_THREADS={wanted} is set in the environment, a number from 1 to {MAX_THREADS} "
+            "expected; set one, or unset the variable"
+        )
+    return count
 
 
 def keep_to(cores: int) -> None:

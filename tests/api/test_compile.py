@@ -180,7 +180,7 @@ def test_preview_needs_no_data():
         ({"model": "text.onnx"}, FrontendError, "text.onnx"),
         ({"imports": ImportOptions(inputs={"y": (1,)})}, ConfigError, "no such input; it has"),
         ({"data": "none.npz"}, CalibrationError, "no such file"),
-        ({"data": []}, CalibrationError, "no calibration image"),
+        ({"data": []}, CalibrationError, "no image found"),
         (
             {"options": BuildOptions(target="x86-mmx")},
             ConfigError,

@@ -290,7 +290,7 @@ def test_a_function_that_gives_one_generator_twice():
 
 
 def test_no_data_and_no_method():
-    with pytest.raises(CalibrationError, match="no calibration image"):
+    with pytest.raises(CalibrationError, match="no image found"):
         run([])
     with pytest.raises(ConfigError, match="unknown"):
         run([images(3)], method="entropy")

@@ -185,7 +185,7 @@ def test_a_picture_of_another_size_is_named(tmp_path):
 )
 def test_misfits_name_the_batch(batch, message):
     data = open_data([images(1), batch], [X])
-    with pytest.raises(CalibrationError, match=f"calibration batch 1: .*{message}"):
+    with pytest.raises(CalibrationError, match=f"data batch 1: .*{message}"):
         list(data)
 
 
@@ -227,7 +227,7 @@ def test_values_that_are_not_finite_name_the_image(value):
 
 @pytest.mark.parametrize("source", [[], [images(0)], lambda: iter(())])
 def test_no_data(source):
-    with pytest.raises(CalibrationError, match="no calibration image found"):
+    with pytest.raises(CalibrationError, match="no image found"):
         list(open_data(source, [X]))
 
 

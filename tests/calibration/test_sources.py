@@ -88,6 +88,20 @@ def test_each_gives_the_same_images_twice(source):
         np.testing.assert_array_equal(np.concatenate([image["x"] for image in data]), ROWS)
 
 
+class Endless(BareReader):
+    def __init__(self):
+        self.get_next = lambda: ROWS
+
+
+@pytest.mark.parametrize(
+    "kind", [Endless, type("Rewinding", (Endless,), {"rewind": lambda _: None})]
+)
+def test_a_reader_without_an_end(monkeypatch, kind):
+    monkeypatch.setattr("relay_int8.data.sources.MOST_BATCHES", 3)
+    with pytest.raises(CalibrationError, match=r"get_next\(\) gave 3 batches and no end; it retu"):
+        list(open_data(kind(), [X]))
+
+
 def test_a_tuple_for_several_inputs():
     first = ROWS[:, :1]
     for source in ([(ROWS, first)], [[ROWS, first, LABELS]], {"x": ROWS, "y": first}):
@@ -99,7 +113,7 @@ def test_a_tuple_for_several_inputs():
     ("source", "message"),
     [
         ((row for row in ROWS), "a generator found, which can be read only once"),
-        (7, "a int found, calibration data expected: an array, a list of batches"),
+        (7, "a int found, data expected: an array, a list of batches"),
         ([ROWS[0]], r"4 axes|2 axes expected, the batch first \(x\[None\] makes"),
         ([ROWS.tolist()], "list found, a NumPy array expected"),
         (ROWS.astype(np.float64), "type float64 found, float32 expected; convert it with .astype"),
@@ -142,10 +156,10 @@ class Unreadable:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (broken, "calibration batch 1: its source raised RuntimeError: the disk is gone"),
-        (lambda: None, "the calibration data: its source raised TypeError: .*a function is called"),
-        (lambda path: [path], "the calibration data: its source raised TypeError"),
-        ([Unreadable()], "calibration batch 0: its source raised RuntimeError: no array"),
+        (broken, "data batch 1: its source raised RuntimeError: the disk is gone"),
+        (lambda: None, "the data: its source raised TypeError: .*a function is called"),
+        (lambda path: [path], "the data: its source raised TypeError"),
+        ([Unreadable()], "data batch 0: its source raised RuntimeError: no array"),
     ],
 )
 def test_what_the_source_raises_is_said_with_its_place(source, message):

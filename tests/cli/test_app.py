@@ -207,7 +207,7 @@ def test_a_pipe_gets_plain_text(artifact):
     ("ends", "code", "said"),
     [
         (">&-", 0, ""),
-        (">/dev/full", 1, "error: [Errno 28] No space left on device\n"),
+        (">/dev/full", 1, "error: standard output: no space left on device\n"),
         ("2>&-", 0, ""),
     ],
 )

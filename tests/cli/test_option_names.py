@@ -28,6 +28,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
         ("ImportOptions(inputs={'an x': (1,)})", "--input 'an x=1'"),
         ("ImportOptions(values={'rate': 16000})", "--input rate==16000"),
         ("ImportOptions(values={'rate': (1, -2)})", "--input rate==1,-2"),
+        ("ImportOptions(values={'flag': True})", "--input flag==True"),
         ("ImportOptions(values={'NAME': NUMBER})", "--input NAME==NUMBER"),
         ("(ImportOptions(outputs=['a)', 'b', ...]))", "(--cut 'a)' --cut b ...)"),
         ("BuildOptions(target='cuda', arch=...)", "--target cuda --arch"),

@@ -120,7 +120,7 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_artifact(folder, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Report, "save", full)
-    with pytest.raises(ConfigError, match=r"No space left on device; a\.ri8 is written"):
+    with pytest.raises(ConfigError, match=r"^no space left on device; a\.ri8 is written"):
         relay_int8.compile_model(
             "m.onnx", "x.npy", "a.ri8", imports=relay_int8.ImportOptions(batch=1), samples=0,
             report="r.json",
@@ -177,3 +177,14 @@ def test_a_folder_that_cannot_be_made_is_found_first(folder):
         require_folder("x.npy/logs")
     with pytest.raises(ConfigError, match=r"/proc/logs: cannot be written"):
         require_folder("/proc/logs")
+
+
+def test_a_full_disk_is_named_with_the_file(folder, invoke, monkeypatch):
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    (folder / "x.json").write_text('{"a": 1}')
+    code, _, err = invoke("table", "convert", "x.json", "y.trt")
+    assert (code, err) == (1, "error: y.trt: no space left on device\n")
+    assert not [*folder.glob("*y.trt*")]

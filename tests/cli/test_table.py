@@ -173,3 +173,23 @@ def test_diff_and_errors(invoke, tmp_path):
     assert code == 1 and "there is no folder" in err
     code, _, err = invoke("table", "convert", files[0], tmp_path, "--to", "tensorrt")
     assert code == 1 and str(tmp_path) in err
+
+
+def test_a_long_table_has_the_columns_of_a_short_one(invoke, tmp_path):
+    values = {f"tensor {number}": 1 + number / 7 for number in range(2001)}
+    (tmp_path / "long.json").write_text(json.dumps(values))
+    (tmp_path / "short.json").write_text(json.dumps(dict([*values.items()][:2000])))
+    lines = [
+        [line.rstrip() for line in invoke("table", "show", tmp_path / name)[1].splitlines()]
+        for name in ("long.json", "short.json")
+    ]
+    assert len(lines[0]) == 2003
+    assert lines[0][1:2002] == lines[1][1:]
+
+
+def test_words_in_place_of_numbers(invoke, tmp_path):
+    (tmp_path / "x.table").write_text("conv_1 abc\n")
+    code, _, err = invoke("table", "show", tmp_path / "x.table", "--form", "ncnn")
+    assert code == 1 and "line 1: 'abc' is no number" in err
+    code, _, err = invoke("table", "diff", "a", "b", "--max-relative", -1)
+    assert code == 2 and "greater than or equal to 0" in " ".join(err.split())

@@ -131,7 +131,11 @@ def test_an_input_that_chooses_is_given_its_value(rate: float):
     ("values", "message"),
     [
         ({"rat": 8000}, r"values=\{'rat': ...\}\): the model has no such input; it has x, rate"),
-        ({"rate": 0.5}, r"values=\{'rate': 0.5\}\): the model has int64 there"),
+        (
+            {"rate": 0.5},
+            r"'rate': 0.5\}\): the model has int64 there, numbers of that type expected",
+        ),
+        ({"rate": True}, "the model has int64 there, numbers of that type expected"),
         ({"rate": (1, 2)}, r"values=\{'rate': \(1, 2\)\}\): 2 values found; the model has \[\]"),
         ({"rate": 8000, "x": 1}, r"all inputs are given a value \(x, rate\): nothing is left"),
     ],
@@ -139,6 +143,16 @@ def test_an_input_that_chooses_is_given_its_value(rate: float):
 def test_values_that_go_with_no_input(values: dict[str, float], message: str):
     with pytest.raises(ConfigError, match=message):
         import_onnx(rates(), values=values)
+
+
+@pytest.mark.parametrize("flag", [True, 1, False])
+def test_a_truth_value_is_given(flag: bool):
+    proto = model([node("Where", ["flag", "x", "z"], ["y"])], {"x": X.shape, "flag": ()},
+                  {"y": None}, {"z": np.zeros(8, "float32")})  # fmt: skip
+    proto.graph.input[1].type.tensor_type.elem_type = onnx.TensorProto.BOOL
+    assert_close(run_relax(import_onnx(proto, values={"flag": flag}), X), [X if flag else 0 * X])
+    with pytest.raises(ConfigError, match="the model has bool there, True or False expected"):
+        import_onnx(proto, values={"flag": 2})
 
 
 def test_values_fill_an_extent_that_is_open():

@@ -83,8 +83,18 @@ def test_json_comes_back(tmp_path):
     ("text", "message"),
     [
         ("", "not a report"),
-        ("[]", "not a report"),
-        ("{}", "not a report"),
+        (
+            "[]",
+            "not a report of relay-int8: it has no report_version; relay-int8 quantize --report",
+        ),
+        ("{}", "it has no report_version"),
+        ('{"report_version": 1}', "it lacks model, digest; relay-int8 quantize"),
+        ('{"report_version": 1, "layers": 3}', "layers is no list"),
+        (
+            '{"report_version": 1, "layers": [3]}',
+            r"layers\[0\] is a int, an object with fields exp",
+        ),
+        ('{"report_version": 1, "hazards": [{}]}', r"hazards\[0\] lacks "),
         ('{"coverage": {}, "report_version": 99}', "report version 99, 1 expected"),
         (
             '{"coverage": {}, "report_version": 1, "layers": [{"snr_db": 1}], "outputs": []}',

@@ -7,6 +7,7 @@ import io
 import json
 import pickle
 import platform
+import resource
 import subprocess
 import sys
 import zipfile
@@ -22,7 +23,7 @@ from tvm.script import relax as R
 import relay_int8
 from relay_int8.data.tensor_info import TensorInfo
 from relay_int8.errors import ArtifactError
-from relay_int8.runtime.artifact import extract, read_manifest, save_artifact
+from relay_int8.runtime.artifact import extract, extracted, read_manifest, save_artifact
 from relay_int8.runtime.manifest import FORMAT_VERSION, Manifest
 from schedules.cpu_flags import cpu_flags
 
@@ -296,6 +297,14 @@ def test_failed_write_leaves_what_was_there(artifact, library, monkeypatch):
 def test_no_folder(library, tmp_path):
     with pytest.raises(ArtifactError, match="cannot be written"):
         save_artifact(tmp_path / "none" / "net.ri8", library.read_bytes(), manifest())
+
+
+def test_no_folder_is_left_where_no_file_can_be_opened(artifact):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with extracted(artifact) as contents:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert not contents.library.parent.exists()
 
 
 def test_what_is_extracted_is_the_library(artifact, library, tmp_path):

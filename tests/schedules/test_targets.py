@@ -84,7 +84,12 @@ def test_a_target_comes_back_from_its_config(name):
     ("name", "message"),
     [
         ("x86-vnnni", "'x86-vnnni' is unknown; choose one of native, x86-vnni"),
-        ("{", "Expecting property name"),
+        ("{", "target {: no JSON; it looks like "),
+        ('{"a":' * 100_000, "no JSON; it looks like "),
+        ('{"mcpu": "haswell"}', "it has no kind; it looks like "),
+        ('{"kind": "llvm", "mcpu": 5}', "expected type 'str' but got 'int'.$"),
+        ('{"kind": "llvm", "num-cores": -1}', "num-cores -1 found, a number from 1 to 1024 expec"),
+        ('{"kind": "llvm", "num-cores": 0}', "num-cores 0 found"),
         ('{"kind": "zzz"}', 'Target kind "zzz" is not defined'),
         ('{"kind": "llvm", "zzz": 1}', "Unknown config option 'zzz'"),
         ('{"kind": "llvm", "mcpu": "zzz"}', "LLVM knows no CPU zzz"),

@@ -145,6 +145,14 @@ def per_line(text: str, kind: str, parse: Callable[[str], tuple[str, Entry]]) ->
     return entries
 
 
+def real(text: str) -> float:
+    """Return the number that a word of a file is; ValueError if it is none."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no number") from error
+
+
 def require_lines(exchange: Exchange) -> None:
     """Require names that fit into a line each, as formats of lines need them."""
     broken = [name for name in exchange.table.entries if len(name.splitlines()) != 1]

@@ -23,6 +23,7 @@ from relay_int8.calibration.formats.exchange import (
     Format,
     left_out,
     per_line,
+    real,
     symmetric,
     threshold,
     verbatim,
@@ -65,7 +66,7 @@ def _line(line: str) -> tuple[str, Entry]:
 
 
 def _entry(number: str) -> Entry:
-    multiplier = float(number)
+    multiplier = real(number)
     if not 0 < multiplier < np.inf:
         raise ValueError(f"multiplier {number} found; a positive, finite one is needed")
     return symmetric(127 / multiplier, f"{NAME} {number}")

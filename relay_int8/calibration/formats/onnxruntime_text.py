@@ -12,6 +12,7 @@ from relay_int8.calibration.formats.exchange import (
     Format,
     left_out,
     per_line,
+    real,
     require_lines,
     symmetric,
     threshold,
@@ -44,11 +45,11 @@ def _line(line: str) -> tuple[str, Entry]:
 
 
 def _entry(number: str) -> Entry:
-    if float(number) < 0:
+    if real(number) < 0:
         raise ValueError(
             f"range {number} is negative, a fault of ONNX Runtime's writer; use calibration.json"
         )
-    return symmetric(float(number), f"{NAME} {number}")
+    return symmetric(real(number), f"{NAME} {number}")
 
 
 def write(exchange: Exchange) -> str:

@@ -93,7 +93,7 @@ def read(text: str) -> Exchange:
     try:
         document = finite_json.loads(text)
     except ValueError as error:
-        raise CalibrationError(f"not JSON ({error}); is the file complete?") from error
+        raise CalibrationError(f"{error}; is the file complete?") from error
     if not isinstance(document, dict):
         raise CalibrationError('ranges are a JSON object: {"tensor": [low, high], ...}')
     return Exchange(table=given_ranges(document))

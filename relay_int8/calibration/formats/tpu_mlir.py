@@ -21,6 +21,7 @@ from relay_int8.calibration.formats.exchange import (
     entry,
     left_out,
     per_line,
+    real,
     require_lines,
     threshold,
     verbatim,
@@ -63,7 +64,7 @@ def _line(line: str) -> tuple[str, Entry]:
 
 
 def _entry(text: str) -> Entry:
-    limit, low, high = map(float, text.split())
+    limit, low, high = map(real, text.split())
     if not limit >= 0:
         raise ValueError(f"threshold {limit} found; one from 0 up is needed")
     method = f"{NAME} {text}"

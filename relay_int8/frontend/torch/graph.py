@@ -62,6 +62,7 @@ class TorchImporter:
         self._memory = TensorAliases()
         self._weights: set[relax.Expr] = set()
         self._changed = dict.fromkeys(program.changed)  # buffers, in the order of their changes
+        self._written = dict.fromkeys(program.overwritten)  # inputs, in the same order
 
     def run(self) -> IRModule:
         """Return the module."""
@@ -75,6 +76,11 @@ class TorchImporter:
             notice(
                 f"the model changes {', '.join(self._changed)} as it runs, which is not kept: each "
                 "run begins with what the file holds; give it as an input and an output to keep it"
+            )
+        if self._written:
+            notice(
+                f"the model writes over its input {', '.join(self._written)}, and a network leaves "
+                "its inputs as they are; return it from the model to have what it becomes"
             )
         mod = self._writer.finish(params, self._outputs())
         return keep_constant_results(share_equal(relax.transform.DeadCodeElimination()(mod)))
@@ -158,6 +164,8 @@ class TorchImporter:
         whole = self._memory.first(operands[0])
         if whole in self._program.buffers:
             self._changed.setdefault(self._program.buffers[whole])
+        if whole in self._program.inputs:
+            self._written.setdefault(whole)
         for part, source, whole in self._memory.change(node):
             value, old = self._values[part], self._values[whole]
             title = f"{_bound_name(node)}/{whole}"

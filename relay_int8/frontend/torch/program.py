@@ -40,6 +40,8 @@ SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)$")
 IGNORED = ("as_device", "as_graph", "as_layout", "as_memory_format")
 WRAPPERS = ("higher_order.wrap_with_autocast", "higher_order.wrap_with_set_grad_enabled")
 """Operators that run a graph of their own under some setting, which changes no result here."""
+MUTATIONS = frozenset({"buffer_mutation", "user_input_mutation"})
+"""Outputs of a program that its model does not return: what buffers and inputs become."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class Program:
     changed
         Names in the model of the buffers that are given back changed, as a program without changes
         in place says it.
+    overwritten
+        Inputs that are, in such a program.
     nodes, outputs
         The calls, and the names of what is returned.
     sizes
@@ -102,6 +106,7 @@ class Program:
     weights: frozenset[str]
     buffers: Mapping[str, str]
     changed: tuple[str, ...]
+    overwritten: tuple[str, ...]
     nodes: tuple[ProgramNode, ...]
     outputs: tuple[str, ...]
     sizes: Mapping[str, tuple[Extent, ...]]
@@ -155,6 +160,11 @@ def _program(archive: Archive) -> Program:
             for spec in signature["output_specs"]
             if "buffer_mutation" in spec
         ),
+        overwritten=tuple(
+            _text(spec["user_input_mutation"]["user_input_name"])
+            for spec in signature["output_specs"]
+            if "user_input_mutation" in spec
+        ),
         buffers={
             _input(spec)[0]: _text(spec["buffer"]["buffer_name"])
             for spec in signature["input_specs"]
@@ -163,7 +173,7 @@ def _program(archive: Archive) -> Program:
         outputs=tuple(
             _output(spec)
             for spec in signature["output_specs"]
-            if "buffer_mutation" not in spec and not _is_none(spec)
+            if MUTATIONS.isdisjoint(spec) and not _is_none(spec)
         ),
         sizes={name: sizes for name, (_, sizes) in kinds.items()},
     )
@@ -277,10 +287,6 @@ def _is_none(spec: dict[str, Any]) -> bool:
 
 def _output(spec: dict[str, Any]) -> str:
     ((kind, entry),) = spec.items()
-    if kind == "user_input_mutation":
-        raise FrontendError(
-            f"the model writes over its input {entry.get('user_input_name')}: let it change a copy"
-        )
     if kind != "user_output" or list(entry["arg"]) != ["as_tensor"]:
         raise FrontendError(f"output {str(spec)[:100]} is no tensor; export the model without it")
     return _text(entry["arg"]["as_tensor"]["name"])

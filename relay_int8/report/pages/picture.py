@@ -12,6 +12,7 @@ from typing import Any
 
 from relay_int8.errors import ConfigError
 from relay_int8.files import write_atomic
+from relay_int8.messages import unreadable
 from relay_int8.report.pages.interactive import Axes, Traces
 
 INCHES, DOTS_PER_INCH = (10.0, 5.0), 120
@@ -49,7 +50,9 @@ def write_picture(path: Path | str, title: str, axes: Axes, traces: Traces) -> N
     try:
         write_atomic(Path(path), stream.getvalue())
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error}") from error
+        raise ConfigError(
+            f"{path}: cannot be written: {unreadable(error)}; name another file"
+        ) from error
 
 
 def _draw(plot: Any, trace: Mapping[str, Any]) -> None:

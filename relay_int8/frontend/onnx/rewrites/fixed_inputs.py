@@ -59,9 +59,12 @@ def _array(declared: onnx.ValueInfoProto, given: np.ndarray) -> np.ndarray:
     tensor = declared.type.tensor_type
     kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     option = value_option(declared.name, given.reshape(-1).tolist())
-    array = given.astype(kind)
-    if np.dtype(kind).kind != "f" and (array != given).any():
-        raise ConfigError(f"{option}: the model has {np.dtype(kind)} there")
+    expected = "True or False" if kind == np.bool_ else "numbers of that type"
+    with np.errstate(invalid="ignore"):  # NaN as an integer: it is refused below
+        array = given.astype(kind)
+    is_other = np.dtype(kind).kind != "f" and (array != given).any()
+    if is_other or (given.dtype == np.bool_ != kind):
+        raise ConfigError(f"{option}: the model has {np.dtype(kind)} there, {expected} expected")
     dims = [dim.dim_value or None for dim in tensor.shape.dim]
     open_dims = [axis for axis, extent in enumerate(dims) if extent is None]
     if given.size == 1:

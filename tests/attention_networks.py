@@ -81,6 +81,33 @@ def packed() -> tvm.IRModule:
     return net.module(x, y, last)
 
 
+def packed_norms() -> tvm.IRModule:
+    """Queries, keys and values in one tensor; channels attend to channels, by way of norms."""
+    net = AttentionWriter()
+    x = net.tokens("x0")
+    whole = net.dense("qkv", x, 3 * CHANNELS)
+    depth = CHANNELS // HEADS
+    cut = net.emit("cut", R.reshape(whole, (1, TOKENS, 3, HEADS, depth)))
+    turned = net.emit("turned", R.permute_dims(cut, (2, 0, 3, 4, 1)))
+    ones = relax.const(np.ones(TOKENS, np.float32))
+    q, k, v = (
+        net.emit(
+            name,
+            R.reshape(
+                net.emit(f"{name}/part", R.strided_slice(turned, [0], [place], [place + 1])),
+                (1, HEADS, depth, TOKENS),
+            ),
+        )
+        for place, name in enumerate("qkv")
+    )
+    q, k = (net.emit(f"{n}/norm", R.nn.rms_norm(y, ones)) for n, y in (("q", q), ("k", k)))
+    k = net.emit("k/turned", R.permute_dims(k, (0, 1, 3, 2)))
+    shares = net.emit("p", R.nn.softmax(net.emit("s", R.matmul(q, k))))
+    rows = net.emit("y/heads", R.matmul(shares, v))
+    y = net.emit("y", R.reshape(net.emit("y/turned", R.permute_dims(rows, (0, 3, 1, 2))), shape(x)))
+    return net.module(x, y, net.dense("last", y, 10))
+
+
 def windows() -> tvm.IRModule:
     """Windows of tokens with a factor and a bias for each head, and a mask for each window."""
     net = AttentionWriter()

@@ -19,6 +19,7 @@ from tvm import IRModule, relax, tirx
 from relay_int8.errors import ConfigError, UnsupportedOpError
 from relay_int8.graph import dataflow
 from relay_int8.graph.batch_axes import axis_holding, keeps_images_apart
+from relay_int8.graph.images_first import images_first
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
 from schedules.spec import Recurrence, Sample2d, Suppression
 from schedules.spec.operator_spec import static_size
@@ -78,9 +79,13 @@ def with_open_batch(mod: IRModule, most: int) -> IRModule:
     UnsupportedOpError
         If an operator fixes the batch.
     """
-    with_batch(mod, UNLIKELY)  # of an open batch TVM believes any shape; of a number it does not
+    change = _change(mod, UNLIKELY)  # of an open batch TVM believes any shape; of a number not
+    change.applied()
+    turned = images_first(mod, change.axes, batch_of(mod))
+    if turned is not mod:
+        with_batch(turned, UNLIKELY)
     batch = tirx.Var(BATCH, "int64")
-    opened = with_batch(mod, batch)
+    opened = with_batch(turned, batch)
     opened["main"] = opened["main"].with_attr({UPPER_BOUND: {BATCH: most}, CAPTURED: [BATCH]})
     return opened
 
@@ -99,28 +104,32 @@ def with_batch(mod: IRModule, batch: Batch) -> IRModule:
         If an operator fixes the batch, mixes images, or tells them apart; if inputs begin with
         different extents.
     """
+    if isinstance(batch, int) and _begin_alike(mod) and batch_of(mod) == batch:
+        return mod
+    return _change(mod, batch).applied()
+
+
+def _change(mod: IRModule, batch: Batch) -> _Change:
+    """Return what rewrites a module for another batch."""
     if not _begin_alike(mod):
         begins = {str(param.name): list(dataflow.shape(param)) for param in mod["main"].params}
         raise UnsupportedOpError(
             f"the inputs have no batch in common: {begins}; what works image by image (all tools "
             "but calibration, another batch) needs one as the first axis of each"
         )
-    old = batch_of(mod)
-    if isinstance(batch, int) and old == batch:
-        return mod
-    return _Change(mod["main"], old, batch).applied()
+    return _Change(mod["main"], batch_of(mod), batch)
 
 
 class _Change:
     """Rewrites one function for another batch.
 
-    ``_axes``: variable of the old function -> the axis that holds its batch, None without one.
+    ``axes``: variable of the old function -> the axis that holds its batch, None without one.
     """
 
     def __init__(self, func: relax.Function, old: int, batch: Batch) -> None:
         self._func, self._old, self._batch = func, old, batch
         self._writer = dataflow.FunctionWriter()
-        self._axes: dict[relax.Var, int | None] = {
+        self.axes: dict[relax.Var, int | None] = {
             param: 0 if dataflow.shape(param) else None for param in func.params
         }
         self._done: dict[relax.Var, relax.Expr] = {}
@@ -137,7 +146,7 @@ class _Change:
         self._done.update(zip(self._func.params, params, strict=True))
         for var, value in dataflow.calls(self._func):
             self._done[var] = self._emitted(var, self._changed(var, value))
-            self._axes[var] = self._axis_of(var, value)
+            self.axes[var] = self._axis_of(var, value)
         outputs = [self._done[var] for var in dataflow.results(self._func)]
         return self._writer.finish(params, outputs, dataflow.attributes(self._func))
 
@@ -287,7 +296,7 @@ class _Change:
         return len(variables) == 1 and factor * self._old == before
 
     def _axis(self, value: relax.Expr) -> int | None:
-        return self._axes.get(value) if isinstance(value, relax.Var) else None
+        return self.axes.get(value) if isinstance(value, relax.Var) else None
 
     def _times(self, factor: int) -> Any:
         """Return a number of images' worth of ``factor``."""

@@ -19,7 +19,7 @@ from tvm import IRModule, relax, tirx
 from relay_int8.errors import ConfigError, UnsupportedOpError
 from relay_int8.graph import dataflow
 from relay_int8.graph.batch_axes import axis_holding, keeps_images_apart
-from relay_int8.graph.images_first import images_first
+from relay_int8.graph.image_by_image import image_by_image
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
 from schedules.spec import Recurrence, Sample2d, Suppression
 from schedules.spec.operator_spec import static_size
@@ -79,15 +79,32 @@ def with_open_batch(mod: IRModule, most: int) -> IRModule:
     UnsupportedOpError
         If an operator fixes the batch.
     """
-    change = _change(mod, UNLIKELY)  # of an open batch TVM believes any shape; of a number not
-    change.applied()
-    turned = images_first(mod, change.axes, batch_of(mod))
-    if turned is not mod:
-        with_batch(turned, UNLIKELY)
-    batch = tirx.Var(BATCH, "int64")
-    opened = with_batch(turned, batch)
+    one = _to_open(with_batch(mod, 1))
+    opened = with_batch(one, tirx.Var(BATCH, "int64"))
     opened["main"] = opened["main"].with_attr({UPPER_BOUND: {BATCH: most}, CAPTURED: [BATCH]})
     return opened
+
+
+def _to_open(mod: IRModule) -> IRModule:
+    """Return a module of batch 1 that can be opened, with its batch first if it can be."""
+    change, refusal = _change(mod, UNLIKELY), None
+    # Of an open batch TVM believes any shape; of a number it does not.
+    try:
+        change.applied()
+    except UnsupportedOpError as error:
+        refusal = error
+    if refusal is None and not any(change.axes.values()):
+        return mod
+    apart = image_by_image(mod, change.axes if refusal is None else None)
+    try:
+        if apart is not None:
+            with_batch(apart, UNLIKELY)
+            return apart
+    except UnsupportedOpError:
+        pass  # an operator without a rule, as a recurrent layer with steps first
+    if refusal is not None:
+        raise refusal
+    return mod
 
 
 def with_batch(mod: IRModule, batch: Batch) -> IRModule:

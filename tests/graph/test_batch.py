@@ -160,22 +160,60 @@ BEHIND_TOKENS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "batch"), [*((name, 1) for name in BEHIND_TOKENS), ("heads", 2), ("norm", 2)]
-)
-def test_the_batch_becomes_the_first_axis(name: str, batch: int):
-    mod = of(
+FOUR_ROWS = relax.const(RNG.normal(size=(4, 6)).astype("float32"))
+WITHOUT_A_BATCH = {
+    # As exporters write tokens behind images for a dense layer: of rows of both.
+    "rows": [
         lambda x: R.permute_dims(x, (1, 0, 2)),
-        *BEHIND_TOKENS[name],
+        lambda x: R.reshape(x, (4, 6)),
+        lambda x: R.matmul(x, MATRIX),
+        lambda x: R.reshape(x, (4, 1, 6)),
         lambda x: R.permute_dims(x, (1, 0, 2)),
-        dims=(batch, 4, 6),
-    )
+    ],
+    # Slots that begin alike for all images, as a tensor of all of them.
+    "slots": [lambda x: R.reshape(x, (4, 6)), lambda x: R.add(x, FOUR_ROWS)],
+    # Modes of a Fourier neural operator, the image being a row in between.
+    "modes": [
+        lambda x: R.reshape(x, (1, 24, 1, 1)),
+        lambda x: R.reshape(x, (2, 2, 1, 6)),
+        lambda x: R.permute_dims(x, (2, 3, 0, 1)),
+        lambda x: R.nn.softmax(x, 2),
+    ],
+    # Predictions of two branches on top of each other, as CrossViT averages them.
+    "stack": [
+        lambda x: R.mean(x, [1]),
+        lambda x: R.reshape(x, (1, 1, 6)),
+        lambda x: R.concat([x, CHANNELS_OF_ONE], axis=0),
+        lambda x: R.mean(x, [0]),
+    ],
+}
+CHANNELS_OF_ONE = relax.const(RNG.normal(size=(1, 1, 6)).astype("float32"))
+
+
+def opened_as_alone(mod: tvm.IRModule) -> None:
+    """Assert that the batch is always the first axis, and what images of a batch become."""
     opened = with_open_batch(mod, IMAGES)
     assert not any(isinstance(shape[0], int) for shape in shapes(opened))
     images = np.random.default_rng(0).normal(size=(IMAGES, 4, 6)).astype("float32")
     alone = [run_relax(with_batch(mod, 1), image[None])[0] for image in images]
     expected = np.concatenate(alone).reshape(IMAGES, -1)
     np.testing.assert_allclose(run(opened, images)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "batch"), [*((name, 1) for name in BEHIND_TOKENS), ("heads", 2), ("norm", 2)]
+)
+def test_the_batch_becomes_the_first_axis(name: str, batch: int):
+    turn = [lambda x: R.permute_dims(x, (1, 0, 2))]
+    opened_as_alone(of(*turn, *BEHIND_TOKENS[name], *turn, dims=(batch, 4, 6)))
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_BATCH)
+def test_images_in_no_axis_of_their_own(name: str):
+    mod = of(*WITHOUT_A_BATCH[name])
+    with pytest.raises(UnsupportedOpError, match="does not follow the batch"):
+        with_batch(mod, IMAGES)
+    opened_as_alone(mod)
 
 
 def test_parts_of_a_packed_tensor_that_is_no_attention():

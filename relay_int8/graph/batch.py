@@ -21,6 +21,7 @@ from relay_int8.graph import dataflow
 from relay_int8.graph.batch_axes import axis_holding, keeps_images_apart
 from relay_int8.graph.image_by_image import image_by_image
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
+from relay_int8.graph.window_masks import write_window_masks
 from schedules.spec import Recurrence, Sample2d, Suppression
 from schedules.spec.operator_spec import static_size
 from schedules.spec.text import factors
@@ -80,7 +81,7 @@ def with_open_batch(mod: IRModule, most: int) -> IRModule:
         If an operator fixes the batch.
     """
     one = _to_open(with_batch(mod, 1))
-    opened = with_batch(one, tirx.Var(BATCH, "int64"))
+    opened = write_window_masks(with_batch(one, tirx.Var(BATCH, "int64")))
     opened["main"] = opened["main"].with_attr({UPPER_BOUND: {BATCH: most}, CAPTURED: [BATCH]})
     return opened
 

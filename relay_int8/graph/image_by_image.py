@@ -1,14 +1,13 @@
-"""Write the network of one image so that a batch of images can be its first axis everywhere.
+"""Write the network of one image so that a batch of images can be the first axis everywhere.
 
     Before:  t = permute_dims(x, (2, 0, 3, 1, 4));  q = t[0:1];  y = reshape(q, (1, ...))
-    After:   t = reshape(permute_dims(x, (0, 2, 3, 1, 4)), (3, 1, ...))
-             q = reshape(reshape(t, (1, 3, 1, ...))[:, 0:1], (1, 1, ...));  y = reshape(q, (1, ...))
+    After:   t = permute_dims(x, (0, 2, 3, 1, 4));  q = t[:, 0:1];  y = reshape(q, (1, ...))
 
-Images follow each other in memory: of a tensor that begins with 3, batch * 3 rows are 3 of the
-first image, then 3 of the second. Where an operator works along that axis, or moves it, the image
-gets an axis of its own in front for the while. So queries, keys and values may be cut from a tensor
-that begins with their number, and images may lie behind tokens, though kernels take an open extent
-as the first axis alone. Exact: numbers are moved, sums keep their order.
+Images follow each other in memory. A tensor that begins with windows has batch * windows of them,
+those of the first image in front. One that a permutation lets begin with something else (3 for
+queries, keys and values; tokens) has an axis of images in front, and so has what is made of it. So
+queries, keys and values may be cut from one tensor, and images may lie behind tokens, though kernels
+take an open extent as the first axis alone. Exact: numbers are moved, sums keep their order.
 """
 
 from __future__ import annotations
@@ -24,6 +23,11 @@ from relay_int8.graph.dataflow import operator, shape
 _ELEMENTWISE = frozenset((
     "add", "divide", "equal", "greater", "greater_equal", "less", "less_equal", "logical_and",
     "logical_or", "maximum", "minimum", "multiply", "not_equal", "power", "subtract", "where",
+))  # fmt: skip
+_UNARY = frozenset((
+    "abs", "astype", "ceil", "clip", "cos", "erf", "exp", "floor", "isinf", "isnan", "log",
+    "logical_not", "negative", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu", "nn.relu", "nn.silu",
+    "nn.softplus", "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "tanh",
 ))  # fmt: skip
 _REDUCTIONS = frozenset(("max", "mean", "min", "sum"))
 
@@ -51,13 +55,16 @@ class _Mapping:
     """Rewrites one function.
 
     ``_of_images`` are tensors that depend on an image, ``_certain`` those that hold the batch in
-    their first axis beyond doubt.
+    their first axis beyond doubt, ``_in_front`` those that have an axis of images in front of their
+    own; ``_flat`` are these without it.
     """
 
     def __init__(self, mod: IRModule, axes: Mapping[relax.Var, int | None] | None) -> None:
         self._func, self._axes = mod["main"], axes
         self._writer = dataflow.FunctionWriter(mod, func=self._func)
         self._done: dict[relax.Var, relax.Expr] = {}
+        self._in_front: set[relax.Var] = set()
+        self._flat: dict[relax.Var, relax.Expr] = {}
         self._name = ""
         self._of_images = {param for param in self._func.params if shape(param)}
         self._certain = set(self._of_images) if axes is None else set()
@@ -67,10 +74,17 @@ class _Mapping:
         outputs = dataflow.results(self._func)
         for var, value in dataflow.calls(self._func):
             self._name = str(var.name)
-            self._done[var] = self._writer.emit(var.name, self._written(var, value))
+            written = self._written(var, value)
             if var in outputs and not self._begins_with_images(var):
                 raise _MixedError
-        results = [self._done[var] for var in outputs]
+            if var in outputs and var in self._in_front:
+                flat = relax.op.reshape(self._step("images", written), shape(var))
+                self._flat[var] = self._writer.emit(var.name, flat)
+                again = relax.op.reshape(self._flat[var], (1, *shape(var)))
+                self._done[var] = self._step("again", again)
+                continue
+            self._done[var] = self._writer.emit(var.name, written)
+        results = [self._flattened(var) for var in outputs]
         return self._writer.finish(self._func.params, results, dataflow.attributes(self._func))
 
     def _written(self, var: relax.Var, value: relax.Expr) -> relax.Expr:
@@ -79,6 +93,8 @@ class _Mapping:
         if not read:
             return dataflow.substitute(value, self._done)
         self._of_images.add(var)
+        if self._gets_images_in_front(var, value):
+            self._in_front.add(var)
         rule = _RULES.get(operator(value))
         written = None if rule is None else rule(self, var, value)
         is_moved = operator(value) == "permute_dims" and written is not None
@@ -86,7 +102,32 @@ class _Mapping:
         is_doubtful = isinstance(var.ty, relax.TensorType) and shape(var)[:2] == (1, 1)
         if not (is_moved or is_doubtful or self._certain.isdisjoint(read)):
             self._certain.add(var)
-        return dataflow.substitute(value, self._done) if written is None else written
+        if written is not None:
+            return written
+        flat = {**self._done, **{x: self._flattened(x) for x in read}}
+        written = dataflow.substitute(value, flat)
+        if var not in self._in_front:
+            return written
+        return relax.op.reshape(self._step("rows", written), (1, *shape(var)))
+
+    def _gets_images_in_front(self, var: relax.Var, value: relax.Expr) -> bool:
+        """Say whether a result is to have an axis of images in front: its first one was another."""
+        if not isinstance(var.ty, relax.TensorType) or shape(var)[:1] in ((), (1,)):
+            return False
+        if operator(value) not in _RULES:
+            return False
+        if operator(value) == "permute_dims" and _axes(value)[0]:
+            return True
+        return not self._in_front.isdisjoint(dataflow.arguments(value))
+
+    def _flattened(self, x: relax.Var) -> relax.Expr:
+        """Return a tensor without an axis of images: they lie in its first axis."""
+        if x not in self._in_front:
+            return self._new(x)
+        if x not in self._flat:
+            flat = relax.op.reshape(self._new(x), shape(x))
+            self._flat[x] = self._writer.derive(f"{x.name}/flat", flat)
+        return self._flat[x]
 
     def _begins_with_images(self, var: relax.Var) -> bool:
         """Say whether the batch is to be the first axis of a result of the network, if it is in."""
@@ -105,11 +146,12 @@ class _Mapping:
 
         ``rank``: of what it is broadcast to, without that axis.
         """
-        if x not in self._of_images:
-            return self._new(x)
         own = shape(x)
-        ahead = (1,) * (1 + (0 if rank is None else rank - len(own)))
-        return self._step("image", relax.op.reshape(self._new(x), (*ahead, *own)))
+        padding = 0 if rank is None else rank - len(own)
+        if x not in self._of_images or (x in self._in_front and not padding):
+            return self._new(x)
+        target = (1,) * (1 + padding) + own
+        return self._step("image", relax.op.reshape(self._new(x), target))
 
     def _for_each(self, x: relax.Expr) -> relax.Expr:
         """Return what all images have in common, with an axis of one in front."""
@@ -125,26 +167,30 @@ class _Mapping:
         return self._apart(x)
 
     def _merged(self, var: relax.Var, value: relax.Expr) -> relax.Expr:
-        """Return a result with its images in its first axis again."""
+        """Return a result, given with an axis of images in front, as it is kept."""
+        if var in self._in_front:
+            return value
         return relax.op.reshape(self._step("images", value), shape(var))
 
+    def _kept(self, var: relax.Var) -> tuple[int, ...]:
+        return (1, *shape(var)) if var in self._in_front else shape(var)
+
     def _permuted(self, var: relax.Var, value: relax.Call) -> relax.Expr | None:
-        x, rank = value.args[0], len(shape(var))
-        axes = [int(axis) for axis in value.attrs.axes or range(rank)[::-1]]
-        if axes[0] == 0:
+        x, axes = value.args[0], _axes(value)
+        if axes[0] == 0 and x not in self._in_front:
             return None
         if shape(x)[0] == 1:
             image, order = self._new(x), [0, *(axis for axis in axes if axis)]
         else:
             image, order = self._apart(x), [0, *(axis + 1 for axis in axes)]
-        if order == sorted(order):
-            return relax.op.reshape(image, shape(var))
-        return self._merged(var, relax.op.permute_dims(image, order))
+        if order != sorted(order):
+            image = self._step("images", relax.op.permute_dims(image, order))
+        return relax.op.reshape(image, self._kept(var))
 
     def _reshaped(self, var: relax.Var, value: relax.Call) -> relax.Expr:
         if not shape(var):
             raise _MixedError
-        return relax.op.reshape(self._new(value.args[0]), shape(var))
+        return relax.op.reshape(self._new(value.args[0]), self._kept(var))
 
     def _elementwise(self, var: relax.Var, value: relax.Call) -> relax.Expr | None:
         """Broadcast images to images, and what all have in common to each of them."""
@@ -159,7 +205,7 @@ class _Mapping:
         """Say whether operands may be broadcast to ``var`` with images in the first axis."""
         first, rank = shape(var)[0], len(shape(var))
         return all(
-            shape(x)[:1] == (first,) and len(shape(x)) == rank
+            shape(x)[:1] == (first,) and len(shape(x)) == rank and x not in self._in_front
             if x in self._of_images
             else len(shape(x)) < rank or shape(x)[0] == 1
             for x in tensors
@@ -175,28 +221,45 @@ class _Mapping:
     def _sliced(self, var: relax.Var, value: relax.Call) -> relax.Expr | None:
         x = value.args[0]
         begins, steps = dataflow.slice_steps(value)
-        if not begins[0] and steps[0] == 1 and shape(x)[0] == shape(var)[0]:
+        is_whole = not begins[0] and steps[0] == 1 and shape(x)[0] == shape(var)[0]
+        if is_whole and x not in self._in_front:
             return None
         axes, *bounds = ([int(item) for item in arg.fields] for arg in value.args[1:])
         places = [axis % len(begins) + 1 for axis in axes]
-        return self._merged(var, relax.op.strided_slice(self._along(x), places, *bounds))
+        image = self._apart(x) if is_whole else self._along(x)
+        return self._merged(var, relax.op.strided_slice(image, places, *bounds))
 
     def _reduced(self, var: relax.Var, value: relax.Call) -> relax.Expr | None:
         x, axes = value.args[0], value.attrs.axis
         places = [int(axis) % len(shape(x)) for axis in axes] if axes is not None else [0]
-        if 0 not in places:
+        if 0 not in places and x not in self._in_front:
             return None
         if not shape(var):
             raise _MixedError
         make: Callable[..., relax.Expr] = getattr(relax.op, operator(value))
-        image, moved = self._along(x), [axis + 1 for axis in places]
+        image = self._apart(x) if 0 not in places else self._along(x)
+        moved = [axis + 1 for axis in places]
         return self._merged(var, make(image, moved, bool(value.attrs.keepdims)))
 
     def _softmax(self, var: relax.Var, value: relax.Call) -> relax.Expr | None:
         x = value.args[0]
-        if int(value.attrs.axis) % len(shape(x)):
+        axis = int(value.attrs.axis) % len(shape(x))
+        if axis and x not in self._in_front:
             return None
-        return self._merged(var, relax.op.nn.softmax(self._along(x), 1))
+        image = self._apart(x) if axis else self._along(x)
+        return self._merged(var, relax.op.nn.softmax(image, axis + 1))
+
+    def _normalized(self, _var: relax.Var, value: relax.Call) -> relax.Expr | None:
+        x, *factors = value.args
+        axes, attrs = [int(axis) % len(shape(x)) for axis in value.attrs.axes], value.attrs
+        if x not in self._in_front or 0 in axes or any(each in self._of_images for each in factors):
+            return None
+        image, axes = self._apart(x), [axis + 1 for axis in axes]
+        factors = [self._new(each) for each in factors]
+        if operator(value) == "nn.rms_norm":
+            return relax.op.nn.rms_norm(image, *factors, axes, float(attrs.epsilon))
+        flags = bool(attrs.center), bool(attrs.scale)
+        return relax.op.nn.layer_norm(image, *factors, axes, float(attrs.epsilon), *flags)
 
     def _joined(self, var: relax.Var, value: relax.Call) -> relax.Expr | None:
         fields, axis = value.args[0].fields[:], int(value.attrs.axis or 0) % len(shape(var))
@@ -211,28 +274,52 @@ class _Mapping:
         """Return a product of matrices; the first axis is one of several, or of rows."""
         x, w = value.args
         is_matrix = len(shape(x)) == 2 or len(shape(w)) == 2
-        rows_alone = w not in self._of_images and len(shape(w)) == 2 <= len(shape(x))
-        if rows_alone or (not is_matrix and self._fits(var, [x, w])):
+        if not is_matrix and self._fits(var, [x, w]):
             return None
+        if w not in self._of_images and len(shape(w)) == 2 <= len(shape(x)):
+            return dataflow.with_arguments(value, [self._new(x), self._new(w)])
         if min(len(shape(x)), len(shape(w))) < 2:
             raise _MixedError
         read = [self._apart(operand, len(shape(var))) for operand in value.args]
         return self._merged(var, dataflow.with_arguments(value, read))
 
-    def _paired(self, _var: relax.Var, value: relax.Call) -> None:
-        rank = len(shape(value.args[0]))
-        if len(shape(value.args[1])) and int(value.attrs.axis) % rank == 0:
+    def _unary(self, _var: relax.Var, value: relax.Call) -> relax.Expr | None:
+        x, *others = value.args
+        if x not in self._in_front or any(other in self._of_images for other in others):
+            return None
+        return dataflow.with_arguments(value, [self._new(x), *map(self._new, others)])
+
+    def _paired(self, var: relax.Var, value: relax.Call) -> relax.Expr | None:
+        x, *parameters = value.args
+        axis = int(value.attrs.axis) % len(shape(x))
+        if any(each in self._of_images for each in parameters):
             raise _MixedError
+        if len(shape(parameters[0])) and not axis:
+            raise _MixedError
+        if x not in self._in_front:
+            return None
+        make = relax.op.quantize if operator(value) == "quantize" else relax.op.dequantize
+        parameters = [self._new(each) for each in parameters]
+        return make(self._new(x), *parameters, axis + 1, str(value.attrs.out_dtype))
+
+
+def _axes(value: relax.Call) -> list[int]:
+    """Return the axes of a permutation, which are turned round where it names none."""
+    rank = len(shape(value.args[0]))
+    return [int(axis) % rank for axis in value.attrs.axes or range(rank)[::-1]]
 
 
 Rule = Callable[[_Mapping, relax.Var, Any], relax.Expr | None]
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(_ELEMENTWISE, _Mapping._elementwise),
     **dict.fromkeys(_REDUCTIONS, _Mapping._reduced),
+    **dict.fromkeys(_UNARY, _Mapping._unary),
     "broadcast_to": _Mapping._expanded,
     "concat": _Mapping._joined,
     "dequantize": _Mapping._paired,
     "matmul": _Mapping._multiplied,
+    "nn.layer_norm": _Mapping._normalized,
+    "nn.rms_norm": _Mapping._normalized,
     "nn.softmax": _Mapping._softmax,
     "permute_dims": _Mapping._permuted,
     "quantize": _Mapping._paired,

@@ -108,6 +108,30 @@ def packed_norms() -> tvm.IRModule:
     return net.module(x, y, net.dense("last", y, 10))
 
 
+def behind_tokens() -> tvm.IRModule:
+    """Images behind tokens, and heads joined to images, as PyTorch's transformers have them."""
+    net = AttentionWriter()
+    x = net.emit("turned", R.permute_dims(net.tokens("x0"), (1, 0, 2)))
+    q, k, v = (
+        net.emit(
+            f"{name}/h",
+            R.permute_dims(
+                net.emit(
+                    f"{name}/c",
+                    R.reshape(net.dense(name, x, CHANNELS), (TOKENS, HEADS, CHANNELS // HEADS)),
+                ),
+                (1, 2, 0) if name == "k" else (1, 0, 2),
+            ),
+        )
+        for name in "qkv"
+    )
+    shares = net.emit("p", R.nn.softmax(net.scaled("s", net.emit("s/qk", R.matmul(q, k)), 0.4)))
+    y = net.emit("y/turned", R.permute_dims(net.emit("y/heads", R.matmul(shares, v)), (1, 0, 2)))
+    rows = net.dense("rows", net.emit("y", R.reshape(y, (TOKENS, CHANNELS))), 10)
+    whole = net.emit("whole", R.reshape(rows, (TOKENS, 1, 10)))
+    return net.module(net.emit("last", R.permute_dims(whole, (1, 0, 2))))
+
+
 def windows() -> tvm.IRModule:
     """Windows of tokens with a factor and a bias for each head, and a mask for each window."""
     net = AttentionWriter()

@@ -6,8 +6,8 @@
 Images follow each other in memory. A tensor that begins with windows has batch * windows of them,
 those of the first image in front. One that a permutation lets begin with something else (3 for
 queries, keys and values; tokens) has an axis of images in front, and so has what is made of it. So
-queries, keys and values may be cut from one tensor, and images may lie behind tokens, though kernels
-take an open extent as the first axis alone. Exact: numbers are moved, sums keep their order.
+queries, keys and values may be cut from one tensor, and images may lie behind tokens, though
+kernels take an open extent as the first axis alone. Exact: numbers move, sums keep their order.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from relay_int8.errors import UnsupportedOpError
 from relay_int8.graph import dataflow
 from relay_int8.graph.batch import with_batch, with_open_batch
 from schedules.targets import TARGETS
-from tests.attention_networks import NETWORKS, packed_norms
+from tests.attention_networks import NETWORKS, behind_tokens, packed_norms
 from tests.onnx_models import run_relax
 from tests.quantized_networks import QuantizedNetwork
 from tests.small_networks import NetworkWriter
@@ -216,10 +216,10 @@ def test_images_in_no_axis_of_their_own(name: str):
     opened_as_alone(mod)
 
 
-def test_parts_of_a_packed_tensor_that_is_no_attention():
-    """Queries and keys with a norm, as XCiT and EdgeNeXt have them, are moved in bytes."""
-    mod = normalize()(packed_norms())
-    network = QuantizedNetwork.make(mod)
+@pytest.mark.parametrize("make", [packed_norms, behind_tokens])
+def test_integers_of_an_open_batch(make):
+    """Packed queries and keys with a norm, as XCiT has them; images behind tokens, as in DETR."""
+    network = QuantizedNetwork.make(normalize()(make()))
     ((_, image),) = network.inputs.items()
     images = RNG.normal(size=(IMAGES, *image.shape[1:])).astype("float32")
     together = run(with_open_batch(network.mod, IMAGES), images)

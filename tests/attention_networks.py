@@ -81,6 +81,57 @@ def packed() -> tvm.IRModule:
     return net.module(x, y, last)
 
 
+def packed_norms() -> tvm.IRModule:
+    """Queries, keys and values in one tensor; channels attend to channels, by way of norms."""
+    net = AttentionWriter()
+    x = net.tokens("x0")
+    whole = net.dense("qkv", x, 3 * CHANNELS)
+    depth = CHANNELS // HEADS
+    cut = net.emit("cut", R.reshape(whole, (1, TOKENS, 3, HEADS, depth)))
+    turned = net.emit("turned", R.permute_dims(cut, (2, 0, 3, 4, 1)))
+    ones = relax.const(np.ones(TOKENS, np.float32))
+    q, k, v = (
+        net.emit(
+            name,
+            R.reshape(
+                net.emit(f"{name}/part", R.strided_slice(turned, [0], [place], [place + 1])),
+                (1, HEADS, depth, TOKENS),
+            ),
+        )
+        for place, name in enumerate("qkv")
+    )
+    q, k = (net.emit(f"{n}/norm", R.nn.rms_norm(y, ones)) for n, y in (("q", q), ("k", k)))
+    k = net.emit("k/turned", R.permute_dims(k, (0, 1, 3, 2)))
+    shares = net.emit("p", R.nn.softmax(net.emit("s", R.matmul(q, k))))
+    rows = net.emit("y/heads", R.matmul(shares, v))
+    y = net.emit("y", R.reshape(net.emit("y/turned", R.permute_dims(rows, (0, 3, 1, 2))), shape(x)))
+    return net.module(x, y, net.dense("last", y, 10))
+
+
+def behind_tokens() -> tvm.IRModule:
+    """Images behind tokens, and heads joined to images, as PyTorch's transformers have them."""
+    net = AttentionWriter()
+    x = net.emit("turned", R.permute_dims(net.tokens("x0"), (1, 0, 2)))
+    q, k, v = (
+        net.emit(
+            f"{name}/h",
+            R.permute_dims(
+                net.emit(
+                    f"{name}/c",
+                    R.reshape(net.dense(name, x, CHANNELS), (TOKENS, HEADS, CHANNELS // HEADS)),
+                ),
+                (1, 2, 0) if name == "k" else (1, 0, 2),
+            ),
+        )
+        for name in "qkv"
+    )
+    shares = net.emit("p", R.nn.softmax(net.scaled("s", net.emit("s/qk", R.matmul(q, k)), 0.4)))
+    y = net.emit("y/turned", R.permute_dims(net.emit("y/heads", R.matmul(shares, v)), (1, 0, 2)))
+    rows = net.dense("rows", net.emit("y", R.reshape(y, (TOKENS, CHANNELS))), 10)
+    whole = net.emit("whole", R.reshape(rows, (TOKENS, 1, 10)))
+    return net.module(net.emit("last", R.permute_dims(whole, (1, 0, 2))))
+
+
 def windows() -> tvm.IRModule:
     """Windows of tokens with a factor and a bias for each head, and a mask for each window."""
     net = AttentionWriter()

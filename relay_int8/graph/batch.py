@@ -19,7 +19,9 @@ from tvm import IRModule, relax, tirx
 from relay_int8.errors import ConfigError, UnsupportedOpError
 from relay_int8.graph import dataflow
 from relay_int8.graph.batch_axes import axis_holding, keeps_images_apart
+from relay_int8.graph.image_by_image import image_by_image
 from relay_int8.graph.spec_calls import kernel_call, operands, spec_of
+from relay_int8.graph.window_masks import write_window_masks
 from schedules.spec import Recurrence, Sample2d, Suppression
 from schedules.spec.operator_spec import static_size
 from schedules.spec.text import factors
@@ -78,11 +80,32 @@ def with_open_batch(mod: IRModule, most: int) -> IRModule:
     UnsupportedOpError
         If an operator fixes the batch.
     """
-    with_batch(mod, UNLIKELY)  # of an open batch TVM believes any shape; of a number it does not
-    batch = tirx.Var(BATCH, "int64")
-    opened = with_batch(mod, batch)
+    one = _to_open(with_batch(mod, 1))
+    opened = write_window_masks(with_batch(one, tirx.Var(BATCH, "int64")))
     opened["main"] = opened["main"].with_attr({UPPER_BOUND: {BATCH: most}, CAPTURED: [BATCH]})
     return opened
+
+
+def _to_open(mod: IRModule) -> IRModule:
+    """Return a module of batch 1 that can be opened, with its batch first if it can be."""
+    change, refusal = _change(mod, UNLIKELY), None
+    # Of an open batch TVM believes any shape; of a number it does not.
+    try:
+        change.applied()
+    except UnsupportedOpError as error:
+        refusal = error
+    if refusal is None and not any(change.axes.values()):
+        return mod
+    apart = image_by_image(mod, change.axes if refusal is None else None)
+    try:
+        if apart is not None:
+            with_batch(apart, UNLIKELY)
+            return apart
+    except UnsupportedOpError:
+        pass  # an operator without a rule, as a recurrent layer with steps first
+    if refusal is not None:
+        raise refusal
+    return mod
 
 
 def with_batch(mod: IRModule, batch: Batch) -> IRModule:
@@ -99,28 +122,32 @@ def with_batch(mod: IRModule, batch: Batch) -> IRModule:
         If an operator fixes the batch, mixes images, or tells them apart; if inputs begin with
         different extents.
     """
+    if isinstance(batch, int) and _begin_alike(mod) and batch_of(mod) == batch:
+        return mod
+    return _change(mod, batch).applied()
+
+
+def _change(mod: IRModule, batch: Batch) -> _Change:
+    """Return what rewrites a module for another batch."""
     if not _begin_alike(mod):
         begins = {str(param.name): list(dataflow.shape(param)) for param in mod["main"].params}
         raise UnsupportedOpError(
             f"the inputs have no batch in common: {begins}; what works image by image (all tools "
             "but calibration, another batch) needs one as the first axis of each"
         )
-    old = batch_of(mod)
-    if isinstance(batch, int) and old == batch:
-        return mod
-    return _Change(mod["main"], old, batch).applied()
+    return _Change(mod["main"], batch_of(mod), batch)
 
 
 class _Change:
     """Rewrites one function for another batch.
 
-    ``_axes``: variable of the old function -> the axis that holds its batch, None without one.
+    ``axes``: variable of the old function -> the axis that holds its batch, None without one.
     """
 
     def __init__(self, func: relax.Function, old: int, batch: Batch) -> None:
         self._func, self._old, self._batch = func, old, batch
         self._writer = dataflow.FunctionWriter()
-        self._axes: dict[relax.Var, int | None] = {
+        self.axes: dict[relax.Var, int | None] = {
             param: 0 if dataflow.shape(param) else None for param in func.params
         }
         self._done: dict[relax.Var, relax.Expr] = {}
@@ -137,7 +164,7 @@ class _Change:
         self._done.update(zip(self._func.params, params, strict=True))
         for var, value in dataflow.calls(self._func):
             self._done[var] = self._emitted(var, self._changed(var, value))
-            self._axes[var] = self._axis_of(var, value)
+            self.axes[var] = self._axis_of(var, value)
         outputs = [self._done[var] for var in dataflow.results(self._func)]
         return self._writer.finish(params, outputs, dataflow.attributes(self._func))
 
@@ -287,7 +314,7 @@ class _Change:
         return len(variables) == 1 and factor * self._old == before
 
     def _axis(self, value: relax.Expr) -> int | None:
-        return self._axes.get(value) if isinstance(value, relax.Var) else None
+        return self.axes.get(value) if isinstance(value, relax.Var) else None
 
     def _times(self, factor: int) -> Any:
         """Return a number of images' worth of ``factor``."""

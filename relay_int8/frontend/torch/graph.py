@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from relay_int8.frontend.overwriting import overwritten
 from relay_int8.frontend.sharing import share_equal
 from relay_int8.frontend.torch.complex_numbers import COMPLEX_ONLY, convert
 from relay_int8.frontend.torch.converters import CHECKS, CONVERTERS
+from relay_int8.frontend.torch.mask_indices import written_by_masks
 from relay_int8.frontend.torch.memory import TensorAliases, reads
 from relay_int8.frontend.torch.program import Program, ProgramNode, Ref
 from relay_int8.frontend.torch.refused import advice, reasons
@@ -52,7 +54,7 @@ class TorchImporter:
     """
 
     def __init__(self, program: Program, batch: int | None, inputs: Shapes) -> None:
-        self._program = program
+        self._program = replace(program, nodes=written_by_masks(program))
         written = {name: extents for name, (_, extents) in program.inputs.items()}
         self._shapes = input_shapes(written, inputs, batch)
         self._batch = fixed_batch(written, self._shapes, batch)

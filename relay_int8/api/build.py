@@ -15,10 +15,10 @@ from relay_int8.api.model import Model
 from relay_int8.api.quantize import Quantized
 from relay_int8.argument_types import checked
 from relay_int8.compiler.build import Built, check_float16, compile_module
+from relay_int8.compiler.open_batch import opened
 from relay_int8.compiler.target import Destination, resolve, resolve_target
 from relay_int8.errors import ArtifactError, ConfigError, RecordError
 from relay_int8.files import require_space
-from relay_int8.graph.batch import with_open_batch
 from relay_int8.graph.interface import of_any_batch, of_pixels
 from relay_int8.graph.pixels import PixelLayout, Pixels, with_pixels
 from relay_int8.report.assembly import report_of
@@ -270,7 +270,7 @@ def _with_inputs(quantized: Quantized, options: BuildOptions) -> IRModule:
             )
         pixels = Pixels(preprocessing=quantized.preprocessing, layout=options.pixels)
         mod = with_pixels(mod, pixels)
-    return mod if options.max_batch is None else with_open_batch(mod, options.max_batch)
+    return mod if options.max_batch is None else opened(mod, options.max_batch)
 
 
 def _manifest(

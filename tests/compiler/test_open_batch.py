@@ -10,10 +10,11 @@ from tvm.target import Target
 import relay_int8
 from benchmarks import zoo
 from relay_int8.compiler.build import compile_module, virtual_machine
+from relay_int8.compiler.open_batch import opened
 from relay_int8.compiler.pipeline import normalize
 from relay_int8.errors import ArtifactError, ConfigError, UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph.batch import with_batch, with_open_batch
+from relay_int8.graph.batch import with_batch
 from schedules.targets import TARGETS
 from tests import reference
 from tests.onnx_models import model
@@ -36,9 +37,7 @@ def run(machine: relax.VirtualMachine, inputs: dict[str, np.ndarray]) -> list[np
 )
 def test_equals_oracle(target: str, name: str):
     network = QuantizedNetwork.make(NETWORKS[name](), any_params)
-    machine = virtual_machine(
-        compile_module(with_open_batch(network.mod, MOST), Target(TARGETS[target]))
-    )
+    machine = virtual_machine(compile_module(opened(network.mod, MOST), Target(TARGETS[target])))
     ((x, array),) = network.inputs.items()
     for batch in (1, 3, MOST):
         images = np.random.default_rng(batch).normal(size=(batch, *array.shape[1:]))
@@ -61,8 +60,7 @@ def test_dense_layers_on_tokens():
     weights = {"w": rng.normal(size=(8, 8)).astype("float32")}
     proto = model(nodes, {"x": (1, 5, 8)}, {"y": None}, weights)
     network = QuantizedNetwork.make(normalize()(import_onnx(proto)))
-    opened = with_open_batch(network.mod, MOST)
-    machine = virtual_machine(compile_module(opened, Target(TARGETS[FASTEST])))
+    machine = virtual_machine(compile_module(opened(network.mod, MOST), Target(TARGETS[FASTEST])))
     inputs = {"x": rng.normal(size=(3, 5, 8)).astype("float32")}
     fixed = with_batch(network.mod, 3)
     (y,) = reference.output_names(fixed, inputs)
@@ -96,8 +94,7 @@ def test_sequences_and_a_float_end():
     """What follows the last kernel, a softmax, has the batch of the network too."""
     mod = normalize()(import_onnx(SEQUENCES["tc_resnet"]()))
     network = QuantizedNetwork.make(mod)
-    opened = with_open_batch(network.mod, MOST)
-    machine = virtual_machine(compile_module(opened, Target(TARGETS[FASTEST])))
+    machine = virtual_machine(compile_module(opened(network.mod, MOST), Target(TARGETS[FASTEST])))
     x = np.random.default_rng(0).normal(size=(3, 40, 49)).astype("float32")
     fixed = with_batch(network.mod, 3)
     (y,) = reference.output_names(fixed, {"x": x})
@@ -120,6 +117,35 @@ def test_two_batches_contradict(tmp_path):
 
 
 @pytest.mark.fast
+def test_other_integers_are_refused():
+    """Attention in windows of which each has heads is no kernel where the batch is open."""
+    rng = np.random.default_rng(0)
+    node = onnx.helper.make_node
+    nodes = [
+        node("MatMul", ["x", "w"], ["qkv"]),
+        node("Reshape", ["qkv", "cut"], ["parts"]),
+        node("Transpose", ["parts"], ["turned"], perm=[3, 0, 1, 4, 2, 5]),
+        *[node("Gather", ["turned", f"{i}"], [name], axis=0) for i, name in enumerate("qkv")],
+        node("Transpose", ["k"], ["k_turned"], perm=[0, 1, 2, 4, 3]),
+        node("MatMul", ["q", "k_turned"], ["scores"]),
+        node("Softmax", ["scores"], ["shares"], axis=-1),
+        node("MatMul", ["shares", "v"], ["rows"]),
+        node("Transpose", ["rows"], ["back"], perm=[0, 1, 3, 2, 4]),
+        node("Reshape", ["back", "tokens"], ["y"]),
+        node("MatMul", ["y", "u"], ["z"]),
+    ]
+    constants = {str(i): np.array(i) for i in range(3)} | {
+        "w": rng.normal(size=(8, 24)).astype("float32"),
+        "u": rng.normal(size=(8, 8)).astype("float32"),
+        "cut": np.array([1, 4, 6, 3, 2, 4]),
+        "tokens": np.array([1, 4, 6, 8]),
+    }
+    proto = model(nodes, {"x": (1, 4, 6, 8)}, {"z": None}, constants)
+    network = QuantizedNetwork.make(normalize()(import_onnx(proto)))
+    with pytest.raises(UnsupportedOpError, match=r"\(1 of attention\).*for a fixed batch"):
+        opened(network.mod, MOST)
+
+
 def test_a_shape_that_fixes_the_batch_is_named():
     net = NetworkWriter((1, 4, 2, 3))
     rows = net.emit("rows", relax.op.reshape(net.conv("a", net.x, 4, 1), (2, 2, 6)))

@@ -135,6 +135,16 @@ BEHIND = {
         node("Expand", ["ten", "size"], ["tens"]),
         node("Add", ["tens", "values"], ["y"]),
     ],
+    "number": [
+        node("Shape", ["values"], ["size"]),
+        node("Cast", ["size"], ["real"], to=1),
+        node("Div", ["values", "real"], ["y"]),
+    ],
+    "choice": [
+        node("Shape", ["values"], ["size"]),
+        node("Greater", ["size", "three"], ["is_long"]),
+        node("Where", ["is_long", "values", "zeros"], ["y"]),
+    ],
     "as_many": [
         node("Shape", ["values"], ["size"]),
         node("Slice", ["long_row", "first", "size", "first"], ["y"]),
@@ -150,6 +160,58 @@ def test_what_follows(name):
     constants = NUMBERS | {"half": np.float32([0.5]), "ten": np.float32(10), "unit": np.array(1)}
     constants |= {"long_row": np.arange(X.size * 2, dtype="float32")}
     assert_same(ending(nodes, {"x": X.shape}, ends, constants), X)
+
+
+def test_how_many_there_are_is_computed():
+    nodes = [
+        *PLACES,
+        node("Shape", ["places"], ["y"]),
+        node("Size", ["places"], ["size"]),
+        node("Mul", ["size", "three"], ["z"]),
+        node("Equal", ["size", "zero"], ["is_none"]),
+        node("Cast", ["is_none"], ["w"], to=6),
+    ]
+    proto = ending(nodes, {"x": X.shape}, ["y", "z", "w"])
+    mod = import_onnx(proto)
+    for x in (X, -np.abs(X)):
+        for y, wanted in zip(run_lowered(mod, x), run_onnx(proto, x), strict=True):
+            np.testing.assert_array_equal(y, wanted)
+            assert y.dtype == wanted.dtype
+
+
+def test_a_branch_for_no_rows_is_left_out():
+    """PyTorch asks whether there is any box, and makes none where there is none."""
+    branches = [
+        helper.make_graph([node("Identity", [name], ["b"])], "branch", [],
+                          [helper.make_tensor_value_info("b", 1, None)])
+        for name in ("nothing", "values")
+    ]  # fmt: skip
+    nodes = [
+        *PLACES,
+        node("Size", ["values"], ["size"]),
+        node("Equal", ["size", "zero"], ["is_none"]),
+        node("If", ["is_none"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+    ]
+    constants = NUMBERS | {"nothing": np.zeros(0, "float32")}
+    assert_same(ending(nodes, {"x": X.shape}, ["y"], constants), X)
+
+
+@pytest.mark.fast
+def test_loops_over_rows_are_refused():
+    body = helper.make_graph(
+        [node("Identity", ["going"], ["goes"]), node("Add", ["sum", "sum"], ["twice"])], "body",
+        [helper.make_tensor_value_info("run", 7, []), helper.make_tensor_value_info("going", 9, []),
+         helper.make_tensor_value_info("sum", 1, None)],
+        [helper.make_tensor_value_info("goes", 9, []),
+         helper.make_tensor_value_info("twice", 1, None)],
+    )  # fmt: skip
+    nodes = [
+        *PLACES,
+        node("Size", ["values"], ["size"]),
+        node("Loop", ["size", "", "x"], ["y"], "runs", body=body),
+    ]
+    with pytest.raises(UnsupportedOpError, match=r"node runs \(Loop\).* as many rows as values"):
+        import_onnx(ending(nodes, {"x": X.shape}, ["y"]))
 
 
 @pytest.mark.parametrize("most", [4, 30])
@@ -290,16 +352,7 @@ REFUSED = {
         node("Transpose", ["rows"], ["columns"]),
         node("MatMul", ["columns", "rows"], ["y"]),
     ],
-    "number": [
-        node("Shape", ["values"], ["size"]),
-        node("Cast", ["size"], ["real"], to=1),
-        node("Div", ["values", "real"], ["y"]),
-    ],
-    "choice": [
-        node("Shape", ["values"], ["size"]),
-        node("Greater", ["size", "three"], ["is_long"]),
-        node("Where", ["is_long", "values", "values"], ["y"]),
-    ],
+    "backwards": [node("CumSum", ["values", "zero"], ["y"], reverse=1)],
 }
 
 

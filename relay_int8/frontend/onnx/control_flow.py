@@ -17,7 +17,12 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from relay_int8.errors import FrontendError, UnsupportedOpError
 from relay_int8.frontend.branches import select_branch
-from relay_int8.frontend.importing import CONVERTER_ERRORS, refuse_operators
+from relay_int8.frontend.importing import (
+    CONVERTER_ERRORS,
+    SizedByValuesError,
+    refuse_operators,
+)
+from relay_int8.frontend.onnx.counted.tensors import CountedTensors
 from relay_int8.frontend.onnx.node_form import title_of
 from relay_int8.frontend.onnx.operator_support import BRANCH, LOOP, SCAN, unsupported_nodes
 from relay_int8.frontend.onnx.operators.scan import ScanForm
@@ -32,6 +37,7 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
     """What imports the nodes that hold graphs of their own."""
 
     _of_shapes: set[str]
+    _counted: CountedTensors
 
     def _import_node(self, node: onnx.NodeProto) -> None:
         """Import a node of a branch or of a run."""
@@ -72,6 +78,7 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
             both = self._branch(then), self._branch(otherwise)
             if any(is_list(value) for values in both for value in values):
                 raise NotImplementedError("a branch gives a list of tensors")
+            self._counted.refuse(value for values in both for value in values)
             chosen = select_branch(self.bb.emit, condition, *both)
         except (NotImplementedError, UnsupportedOpError) as err:
             raise UnsupportedOpError(
@@ -95,6 +102,7 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         try:
             body = next(attribute.g for attribute in node.attribute if attribute.name == "body")
             trips, condition, *carried = [self._nodes[i] if i else None for i in node.input]
+            self._counted.refuse([trips, condition])
             count = UNBOUNDED if trips is None else self._known(trips, title)
             is_endless = count >= UNBOUNDED
             count = MOST_RUNS if is_endless else count
@@ -111,6 +119,7 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 given += carried
                 going, *results = self._import_run(body, given)
                 goes, run = bool(self._known(going, title)), run + 1
+                self._counted.refuse(results[len(carried) :])
                 for rows, value in zip(stacked, results[len(carried) :], strict=True):
                     rows.append(self.bb.emit(relax.op.expand_dims(value, 0)))
                 carried = results[: len(carried)]
@@ -120,6 +129,8 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 raise UnsupportedOpError(f"{title} runs no time: its outputs are empty")
             carried += [self.bb.emit(relax.op.concat(rows, 0)) for rows in stacked]
             self._nodes.update((n, v) for n, v in zip(node.output, carried, strict=False) if n)
+        except SizedByValuesError as err:
+            raise UnsupportedOpError(f"{title} cannot be imported: {err}") from err
         except CONVERTER_ERRORS as err:
             raise FrontendError(f"{title} has no whole body: {err}") from err
 
@@ -129,6 +140,7 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         try:
             scan = ScanForm.of(node)
             operands = [self._nodes[name] for name in node.input]
+            self._counted.refuse(operands)
             carried, scanned = operands[: -scan.count], operands[-scan.count :]
             count = scan.steps(scanned)
             if not 0 < count <= MOST_RUNS:
@@ -144,6 +156,8 @@ class ControlFlow(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 carried = results[: len(carried)]
             carried += [scan.joined(self.bb, index, rows) for index, rows in enumerate(stacked)]
             self._nodes.update((n, v) for n, v in zip(node.output, carried, strict=True) if n)
+        except SizedByValuesError as err:
+            raise UnsupportedOpError(f"{title} cannot be imported: {err}") from err
         except CONVERTER_ERRORS as err:
             raise FrontendError(f"{title} has no whole body: {err}") from err
 

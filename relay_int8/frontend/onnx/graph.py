@@ -131,6 +131,7 @@ class NamedImporter(ControlFlow):
                 f"output {name} is of integers in the file, of {dtype(value)} here: integers that "
                 "a network quantizes by ranges of its own (DynamicQuantizeLinear) are not computed"
             )
+        value = self._counted.real(value)
         counted = self._counted.of(value)
         if counted is not None:
             self._names.pop(value, None)
@@ -216,6 +217,7 @@ class NamedImporter(ControlFlow):
     def _results(self, node: onnx.NodeProto, inputs: Any) -> list[Any]:
         """Return the results of a node that is no branch and no loop; lists are Python's."""
         if node.op_type in SEQUENCES and not node.domain:
+            self._counted.refuse(inputs)
             attributes = self._parse_attr(node.attribute)
             return [converted(node.op_type, self.bb, list(inputs), attributes)]
         if any(is_list(value) for value in inputs):

@@ -33,8 +33,8 @@ def _guard(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     use = indexing(value)
     if use is None:
         return None
-    if dataflow.operator(value) == "take":  # TVM clamps these itself, where it is asked to
-        return None if value.attrs.mode != "fast" or _is_valid(value, use) else _clipping(value)
+    if dataflow.operator(value) == "take":  # TVM clamps these itself, or warns of the other way
+        return None if value.attrs.mode != "fast" else _clipping(value)
     if use.extents.dtype == object:
         raise UnsupportedOpError(
             f"{scope.name} ({dataflow.operator(value)}) indexes along an open batch: fix the batch"

@@ -22,12 +22,13 @@ from relay_int8.graph.dataflow import constant, shape
 
 ELEMENTWISE = {
     "Abs", "Acos", "Add", "And", "Asin", "Atan", "BitShift", "BitwiseAnd", "BitwiseNot",
-    "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Dropout",
-    "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid",
-    "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max",
-    "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu",
-    "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt",
-    "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
+    "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Celu", "Clip", "Cos", "Cosh", "DequantizeLinear",
+    "Div", "Dropout", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual",
+    "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual",
+    "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow",
+    "QuantizeLinear", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin",
+    "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu",
+    "Where", "Xor",
 }  # fmt: skip
 BY_IMAGE = {
     "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace",
@@ -83,6 +84,13 @@ class Case:
         """Return the axis along which the node works."""
         named = attribute(self.node, "axis")
         return (default if named is None else named) % self.rank()
+
+    def reduced(self) -> list[int]:
+        """Return the axes that a reduction takes away; all where it names none."""
+        named = self.integers("axes", 1)
+        if not named and attribute(self.node, "noop_with_empty_axes"):
+            return []
+        return [axis % self.rank() for axis in named or range(self.rank())]
 
     def integers(self, name: str, number: int) -> list[int] | None:
         """Return integers that are an attribute or an operand; None where there are none."""
@@ -140,6 +148,8 @@ def _by_image(case: Case, _: relax.Expr) -> Counted:
 def _along(case: Case, y: relax.Expr) -> Counted:
     counted = case.only(0)
     if case.node.op_type == "CumSum":
+        if attribute(case.node, "reverse"):
+            raise refusal()
         return counted  # sums up to a row read no row behind it
     if case.axis(LAST.get(case.node.op_type, -1)) == counted.axis:
         raise refusal()
@@ -155,8 +165,7 @@ def _less(case: Case, counted: Counted, axes: Sequence[int], y: relax.Expr) -> C
 
 def _reduced(case: Case, y: relax.Expr) -> Counted:
     counted = case.only(0)
-    named = case.integers("axes", 1)
-    axes = [axis % case.rank() for axis in named or range(case.rank())]
+    axes = case.reduced()
     if counted.axis in axes:
         raise refusal()
     return _less(case, counted, axes, y)

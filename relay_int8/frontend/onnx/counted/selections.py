@@ -96,7 +96,7 @@ def kept_boxes(
         if counted[1].axis != 2:
             raise refusal()
         scores = filled(emit, scores, counted[1], -math.inf)
-    if counted[0] is not None and counted[0].axis != 1:
+    if counted[0] is not None and (counted[0].axis != 1 or counted[1] is None):
         raise refusal()
     n, classes, count = shape(scores)
     kept_each = min(most, count)

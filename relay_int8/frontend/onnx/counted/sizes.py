@@ -2,11 +2,14 @@
 
 ``Shape`` of such a tensor gives the room that there is here. Which of its numbers is that of which
 rows is kept beside it, through what exporters do with shapes: moves, the least of some, and what is
-left of a number (by which PyTorch pads detections to some maximum).
+left of a number (by which PyTorch pads detections to some maximum). Where a number is read as such,
+it is computed when the network runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +17,12 @@ import onnx
 from tvm import relax
 
 from relay_int8.frontend.importing import SizedByValuesError
-from relay_int8.frontend.onnx.counted.rows import part
+from relay_int8.frontend.onnx.counted.rows import number_of_rows, part
 from relay_int8.frontend.onnx.operators.constant_nodes import COMPARISONS, MOVES, evaluate
-from relay_int8.graph.dataflow import shape
+from relay_int8.graph.dataflow import constant, shape
 
 Array = np.ndarray[Any, Any]
+Convert = Callable[[onnx.NodeProto, list[Any]], list[relax.Expr]]
 LEAST = {"Min", "ReduceMin"}
 NO_ROWS = -1
 """Mark of what depends on a length in another way than being it, or what is left beside it.
@@ -36,17 +40,31 @@ class Sizes:
         Binds values.
     opset
         Version of the standard operators.
+    convert
+        Returns the results of a node on tensors of fixed length.
     """
 
-    def __init__(self, bb: relax.BlockBuilder, opset: int) -> None:
+    def __init__(self, bb: relax.BlockBuilder, opset: int, convert: Convert) -> None:
         self._bb = bb
         self._opset = opset
+        self._convert = convert
         self._lives: dict[relax.Expr, int] = {}
         self._marks: dict[relax.Expr, Array] = {}
+        self._origins: dict[relax.Expr, Callable[[], relax.Expr]] = {}
+        self._real: dict[relax.Expr, relax.Expr] = {}
 
     def note(self, value: relax.Expr, lives: list[relax.Expr | None]) -> None:
         """Keep that numbers of a constant vector are lengths."""
         self._marks[value] = np.array([self._number(live) for live in lives], "int64")
+        self._origins[value] = partial(self._lengths, value, lives)
+
+    def real(self, value: Any) -> Any:
+        """Return what is computed when the network runs in place of such a constant."""
+        if value not in self:
+            return value
+        if value not in self._real:
+            self._real[value] = self._origins[value]()
+        return self._real[value]
 
     def lives(self, value: Any) -> list[relax.Expr | None] | None:
         """Return of which rows a constant's numbers are the lengths; None where of none."""
@@ -76,12 +94,14 @@ class Sizes:
         """Return what a node makes of constants, and keep what its numbers are lengths of."""
         results = [np.asarray(y) for y in evaluate(node, arrays, self._opset)]
         values = [relax.const(array, str(array.dtype)) for array in results]
+        computed = partial(self._computed, node, inputs)
+        marks = [np.zeros(array.shape, "int64") for array in results]
         if node.op_type in COMPARISONS:
             if not any(array is not None and (array <= 0).all() for array in arrays):
-                raise SizedByValuesError("it compares how many rows there are")
-            return values  # whether there is any: what is computed of none are no rows
-        marks = [np.zeros(array.shape, "int64") for array in results]
-        if node.op_type in LEAST and results[0].size == 1:
+                return computed()
+            # Whether there is any row: a branch of some is right, as of none it makes none.
+            marks[0][...] = NO_ROWS
+        elif node.op_type in LEAST and results[0].size == 1:
             marks[0][...] = self._least(inputs, arrays, int(results[0].reshape(())))
         elif node.op_type == "Sub" and inputs[0] not in self and inputs[1] in self:
             lengths = self._marks[inputs[1]]
@@ -96,14 +116,32 @@ class Sizes:
                 for index, (value, array) in enumerate(zip(inputs, arrays, strict=True))
             ]
             marks = [np.asarray(y) for y in evaluate(node, given, self._opset)]
+            if any((self._marks[value] == NO_ROWS).any() for value in moved if value in self):
+                marks = [np.full(array.shape, NO_ROWS) for array in results]
         elif (same := _unchanged(node, arrays)) is not None and inputs[same] in self:
             marks = [np.broadcast_to(self._marks[inputs[same]], results[0].shape)]
         else:
             marks = [np.full(array.shape, NO_ROWS) for array in results]
-        for value, mark in zip(values, marks, strict=True):
+        for number, (value, mark) in enumerate(zip(values, marks, strict=True)):
             if mark.any():
                 self._marks[value] = mark.astype("int64")
+                self._origins[value] = partial(lambda number: computed()[number], number)
         return values
+
+    def _computed(self, node: onnx.NodeProto, inputs: list[Any]) -> list[relax.Expr]:
+        return self._convert(node, [self.real(value) for value in inputs])
+
+    def _lengths(self, value: relax.Expr, lives: list[relax.Expr | None]) -> relax.Expr:
+        """Return the extents of a tensor."""
+        dims = constant(value)
+        assert dims is not None
+        parts = [
+            relax.const(dims[i : i + 1], "int64")
+            if live is None
+            else self._bb.emit(number_of_rows(self._emit, live))
+            for i, live in enumerate(lives)
+        ]
+        return self._bb.emit(relax.op.concat(parts, 0))
 
     def _of(self, value: Any) -> list[int] | None:
         if not isinstance(value, relax.Expr) or value not in self._marks:

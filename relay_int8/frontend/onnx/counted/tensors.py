@@ -9,7 +9,7 @@ Every node behind them is the same operator on tensors of fixed length, or is re
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,11 @@ from relay_int8.frontend.onnx.counted.selections import (
     top_k,
     true_places,
 )
-from relay_int8.frontend.onnx.counted.sizes import Sizes
+from relay_int8.frontend.onnx.counted.sizes import Convert, Sizes
 from relay_int8.frontend.onnx.operators.constant_nodes import attribute, evaluate
 from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
 from relay_int8.graph.dataflow import constant, dtype, shape
 
-Convert = Callable[[onnx.NodeProto, list[Any]], list[relax.Expr]]
 FILLS: dict[str, Callable[[str], float]] = {
     "ReduceMax": least_of,
     "ReduceMin": most_of,
@@ -66,7 +65,7 @@ class CountedTensors:
         self._bb = bb
         self._opset = opset
         self._convert = convert
-        self._sizes = Sizes(bb, opset)
+        self._sizes = Sizes(bb, opset, convert)
         self._counted: dict[relax.Expr, Counted] = {}
         self._places: dict[relax.Expr, tuple[relax.Expr, relax.Expr]] = {}
         self._joined: dict[tuple[relax.Expr | int, ...], tuple[relax.Expr, relax.Expr]] = {}
@@ -90,6 +89,21 @@ class CountedTensors:
         """Return which rows of a tensor are there; None where all are."""
         return self._counted.get(value) if isinstance(value, relax.Expr) else None
 
+    def real(self, value: Any) -> Any:
+        """Return a tensor as what reads its values takes it: lengths are computed."""
+        return self._sizes.real(value)
+
+    def refuse(self, values: Iterable[Any]) -> None:
+        """Refuse to make lists or branches of tensors that are counted, or of their lengths.
+
+        Raises
+        ------
+        SizedByValuesError
+            One of ``values`` is such a tensor.
+        """
+        if any(self.of(value) is not None or value in self._sizes for value in values):
+            raise refusal()
+
     def results(self, node: onnx.NodeProto, inputs: list[Any]) -> list[relax.Expr] | None:
         """Return the results of a node that reads or makes counted tensors; None of another."""
         counted = [self.of(value) for value in inputs]
@@ -106,12 +120,13 @@ class CountedTensors:
                 arrays[i] is not None for i in SELECTIONS.get(node.op_type, ())
             ):
                 return None
-        case = Case(node, inputs, counted, self._emit)
         if node.op_type in self._special:
-            return self._special[node.op_type](case)
-        if has_sizes and node.op_type != "Reshape":
-            raise refusal()
-        return self._carried(case)
+            return self._special[node.op_type](Case(node, inputs, counted, self._emit))
+        if node.op_type != "Reshape":  # which keeps rows, whatever their number
+            inputs = [self._sizes.real(value) for value in inputs]
+        if not any(counted):
+            return self._convert(node, inputs)
+        return self._carried(Case(node, inputs, counted, self._emit))
 
     def _carried(self, case: Case) -> list[relax.Expr]:
         """Convert a node as any other, and note what is counted of its results."""
@@ -178,10 +193,11 @@ class CountedTensors:
 
     def _compress(self, case: Case) -> list[relax.Expr]:
         x, condition = case.inputs
-        if case.counted[0] is not None and case.counted[1] is None:
+        axis = attribute(case.node, "axis")
+        counted = case.counted[0]
+        if counted is not None and (case.counted[1] is None or counted.axis != (axis or 0)):
             raise refusal()
         place, live = self._true_places(condition)
-        axis = attribute(case.node, "axis")
         if axis is None:
             x, axis = self._emit("flat", relax.op.reshape(x, (math.prod(shape(x)),))), 0
         axis %= len(shape(x))
@@ -244,8 +260,7 @@ class CountedTensors:
     def _reduce(self, case: Case) -> list[relax.Expr]:
         """Reduce other axes, or all rows that are there."""
         counted = case.only(0)
-        named = case.integers("axes", 1)
-        axes = [axis % case.rank() for axis in named or range(case.rank())]
+        axes = case.reduced()
         if counted.axis not in axes:
             return self._carried(case)
         x = case.inputs[0]

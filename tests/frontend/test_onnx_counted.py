@@ -130,6 +130,15 @@ BEHIND = {
         node("Expand", ["row_of_values", "sizes"], ["twice"]),
         node("Transpose", ["twice"], ["y"]),
     ],
+    "expanded": [
+        node("Shape", ["values"], ["size"]),
+        node("Concat", ["size", "last"], ["sizes"], axis=0),
+        node("ConstantOfShape", ["two"], ["ones"], value=helper.make_tensor("v", 7, [1], [1])),
+        node("Neg", ["ones"], ["minus_ones"]),
+        node("Equal", ["sizes", "minus_ones"], ["is_kept"]),
+        node("Where", ["is_kept", "ones", "sizes"], ["target"]),
+        node("Expand", ["rows", "target"], ["y"]),
+    ],
     "filled": [
         node("Shape", ["values"], ["size"]),
         node("Expand", ["ten", "size"], ["tens"]),

@@ -97,10 +97,12 @@ class Sizes:
         computed = partial(self._computed, node, inputs)
         marks = [np.zeros(array.shape, "int64") for array in results]
         if node.op_type in COMPARISONS:
-            if not any(array is not None and (array <= 0).all() for array in arrays):
+            number = 1 - [value in self for value in inputs].index(True)
+            other, are_lengths = arrays[number], self._marks[inputs[1 - number]] != 0
+            if other is None or inputs[number] in self or (are_lengths & (other > 0)).any():
                 return computed()
             # Whether there is any row: a branch of some is right, as of none it makes none.
-            marks[0][...] = NO_ROWS
+            marks[0][...] = np.where(are_lengths & (other == 0), NO_ROWS, 0)
         elif node.op_type in LEAST and results[0].size == 1:
             marks[0][...] = self._least(inputs, arrays, int(results[0].reshape(())))
         elif node.op_type == "Sub" and inputs[0] not in self and inputs[1] in self:

@@ -7,6 +7,7 @@ difference of rows says nothing. What is chosen from is compared in place of wha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tvm import IRModule, relax
@@ -17,6 +18,8 @@ from schedules.spec import Suppression
 
 GATHERS = frozenset({"gather_elements", "gather_nd", "take"})
 """Operators that read rows which something has chosen."""
+PARTS = frozenset({"reshape", "strided_slice", "take"})
+"""Operators that give a part of a tensor, at constant places."""
 
 
 def compared_tensors(func: relax.Function) -> dict[str, str]:
@@ -24,11 +27,12 @@ def compared_tensors(func: relax.Function) -> dict[str, str]:
 
     Scores come before boxes; labels of boxes, which are classes, are left out. Of a suppression
     that reads what another one has chosen, that other one's operands are compared, and what rows
-    were taken from. In place of truth values stands what they were found of.
+    were taken from. In place of truth values stands what they were found of, in place of several
+    parts of one tensor (as SSD has the scores of each class) that tensor.
     """
     values = dict(dataflow.calls(func))
     chosen, suppressed = chosen_tensors(func), chosen_tensors(func, of_boxes=True)
-    found: dict[str, str] = {}
+    found: dict[relax.Var, str] = {}
     pending: list[tuple[relax.Expr, str]] = [(var, "") for var in dataflow.results(func)]
     seen: set[relax.Expr] = set()
     while pending:
@@ -40,7 +44,7 @@ def compared_tensors(func: relax.Function) -> dict[str, str]:
             if reader and _is_truth(var, values):
                 pending[:0] = [(arg, reader) for arg in _variables(values[var])]
             elif var in values or not reader:  # an input of the network is the same in both
-                found.setdefault(str(var.name), reader)
+                found.setdefault(var, reader)
             continue
         value = values[var]
         read, reader = _read(value, str(var.name), reader)
@@ -51,7 +55,30 @@ def compared_tensors(func: relax.Function) -> dict[str, str]:
             for arg in read
             if arg in chosen or (chooses and arg in values and not _is_index(arg))
         ]
-    return found or {str(var.name): "" for var in dataflow.results(func)}
+    named = {str(var.name): reader for var, reader in _whole(found, values).items()}
+    return named or {str(var.name): "" for var in dataflow.results(func)}
+
+
+def _whole(
+    found: Mapping[relax.Var, str], values: Mapping[relax.Var, relax.Expr]
+) -> dict[relax.Var, str]:
+    """Return tensors with one in place of all its parts, where there are several of it."""
+    wholes = {var: _whole_of(var, values) if reader else var for var, reader in found.items()}
+    counts = Counter(wholes.values())
+    whole: dict[relax.Var, str] = {}
+    for var, reader in found.items():
+        whole.setdefault(wholes[var] if counts[wholes[var]] > 1 else var, reader)
+    return whole
+
+
+def _whole_of(var: relax.Var, values: Mapping[relax.Var, relax.Expr]) -> relax.Var:
+    """Return the tensor that another one is a part of."""
+    while dataflow.operator(values[var]) in PARTS:
+        read = _variables(values[var])
+        if len(read) != 1 or read[0] not in values:
+            break
+        var = read[0]
+    return var
 
 
 def chosen_tensors(func: relax.Function, *, of_boxes: bool = False) -> set[relax.Expr]:

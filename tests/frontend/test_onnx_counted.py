@@ -7,7 +7,8 @@ from onnx import helper
 
 from relay_int8.errors import UnsupportedOpError
 from relay_int8.frontend.onnx import import_onnx
-from relay_int8.graph.dataflow import results
+from relay_int8.graph.dataflow import calls, results
+from relay_int8.graph.spec_calls import spec_of
 from relay_int8.notices import Notice
 from tests.mxnet_models import run_lowered
 from tests.onnx_models import model, run_onnx
@@ -349,6 +350,10 @@ def test_boxes_that_were_chosen_are_suppressed():
     for name, wanted in zip("yz", run_onnx(proto, scores, boxes), strict=True):
         np.testing.assert_array_equal(found[name][: len(wanted)], wanted)
     assert found["y.rows"] == [len(run_onnx(proto, scores, boxes)[0])]
+    with pytest.warns(Notice):
+        mod = import_onnx(proto)
+    specs = [spec_of(value) for _, value in calls(mod["main"])]
+    assert [spec.max_output for spec in specs if spec and spec.compares] == [3]  # that are read
 
 
 REFUSED = {

@@ -96,3 +96,21 @@ def test_of_a_choice_by_scores_these_and_what_is_chosen_from():
     found = compared_tensors(mod["main"])
     assert list(found) == ["best", "boxes"]
     assert {str(var.name) for var in chosen_tensors(mod["main"])} >= {"rows", "labels", "rows.rows"}
+
+
+def test_of_parts_of_one_tensor_this_is_compared():
+    """As SSD chooses among the boxes of each class by its scores."""
+    nodes = [helper.make_node("Tanh", ["x"], ["scores"])]
+    for i in ("0", "1"):
+        nodes += [
+            helper.make_node("Gather", ["scores", i], [f"score{i}"], axis=1),
+            helper.make_node("Greater", [f"score{i}", "half"], [f"is_high{i}"]),
+            helper.make_node("NonZero", [f"is_high{i}"], [f"axes_first{i}"]),
+            helper.make_node("Transpose", [f"axes_first{i}"], [f"places{i}"]),
+            helper.make_node("GatherND", [f"score{i}", f"places{i}"], [f"rows{i}"]),
+        ]
+    nodes.append(helper.make_node("Concat", ["rows0", "rows1"], ["rows"], axis=0))
+    constants = {"half": np.float32([0.5]), "0": np.array(0), "1": np.array(1)}
+    with pytest.warns(Notice, match="output rows has"):
+        mod = normalize()(import_onnx(model(nodes, {"x": (9, 4)}, {"rows": None}, constants)))
+    assert list(compared_tensors(mod["main"])) == ["scores"]

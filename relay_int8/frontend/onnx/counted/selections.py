@@ -70,7 +70,11 @@ def top_k(
 
 
 def kept_boxes(
-    emit: Emit, inputs: Sequence[Any], counted: Sequence[Counted | None], by_centre: bool
+    emit: Emit,
+    inputs: Sequence[Any],
+    counted: Sequence[Counted | None],
+    by_centre: bool,
+    read: int | None,
 ) -> tuple[relax.Expr, relax.Expr]:
     """Return what ONNX's NonMaxSuppression keeps: image, class and box, and which are there.
 
@@ -85,6 +89,8 @@ def kept_boxes(
         Of both, which boxes there are.
     by_centre
         Whether boxes are centres and sizes, not two opposite corners.
+    read
+        How many rows of the result are read; None for all.
 
     Returns
     -------
@@ -99,8 +105,9 @@ def kept_boxes(
     if counted[0] is not None and (counted[0].axis != 1 or counted[1] is None):
         raise refusal()
     n, classes, count = shape(scores)
-    kept_each = min(most, count)
-    groups = n * classes
+    kept_each, groups = min(most, count), n * classes
+    if groups == 1 and read is not None:
+        kept_each = min(kept_each, read)
     if groups * kept_each > MOST_ROWS:
         raise NotImplementedError(
             f"it may keep {kept_each} boxes of {classes} classes; {MOST_ROWS} rows are the most: "

@@ -26,6 +26,7 @@ from relay_int8.frontend.onnx.counted.rows import (
     part,
     written_at,
 )
+from relay_int8.frontend.onnx.counted.rows_read import rows_read
 from relay_int8.frontend.onnx.counted.selections import (
     coordinates,
     kept_boxes,
@@ -65,6 +66,7 @@ class CountedTensors:
         self._bb = bb
         self._opset = opset
         self._convert = convert
+        self._read: dict[str, int] = {}
         self._sizes = Sizes(bb, opset, convert)
         self._counted: dict[relax.Expr, Counted] = {}
         self._places: dict[relax.Expr, tuple[relax.Expr, relax.Expr]] = {}
@@ -88,6 +90,10 @@ class CountedTensors:
     def of(self, value: Any) -> Counted | None:
         """Return which rows of a tensor are there; None where all are."""
         return self._counted.get(value) if isinstance(value, relax.Expr) else None
+
+    def look_ahead(self, graph: onnx.GraphProto) -> None:
+        """Learn which first rows of suppressions are read."""
+        self._read = rows_read(graph)
 
     def real(self, value: Any) -> Any:
         """Return a tensor as what reads its values takes it: lengths are computed."""
@@ -207,7 +213,8 @@ class CountedTensors:
 
     def _suppress(self, case: Case) -> list[relax.Expr]:
         by_centre = bool(attribute(case.node, "center_point_box"))
-        rows, live = kept_boxes(self._emit, case.inputs, case.counted, by_centre)
+        read = self._read.get(case.node.output[0])
+        rows, live = kept_boxes(self._emit, case.inputs, case.counted, by_centre, read)
         y = self._emit("y", rows)
         self._counted[y] = Counted(0, live)
         return [y]

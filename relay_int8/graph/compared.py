@@ -62,12 +62,15 @@ def compared_tensors(func: relax.Function) -> dict[str, str]:
 def _whole(
     found: Mapping[relax.Var, str], values: Mapping[relax.Var, relax.Expr]
 ) -> dict[relax.Var, str]:
-    """Return tensors with one in place of all its parts, where there are several of it."""
-    wholes = {var: _whole_of(var, values) if reader else var for var, reader in found.items()}
-    counts = Counter(wholes.values())
+    """Return tensors with one in place of all its parts, where there are several alike."""
+    parts = {
+        var: (_whole_of(var, values) if reader else var, dataflow.shape(var))
+        for var, reader in found.items()
+    }
+    counts = Counter(parts.values())
     whole: dict[relax.Var, str] = {}
     for var, reader in found.items():
-        whole.setdefault(wholes[var] if counts[wholes[var]] > 1 else var, reader)
+        whole.setdefault(parts[var][0] if counts[parts[var]] > 1 else var, reader)
     return whole
 
 

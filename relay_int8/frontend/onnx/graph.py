@@ -85,8 +85,8 @@ class NamedImporter(ControlFlow):
 
     def run(self, graph: onnx.GraphProto) -> IRModule:
         """Return the module of ``graph``."""
-        self._counted.look_ahead(graph)
         try:
+            self._counted.look_ahead(graph)
             self._parse_graph_initializers(graph)
             self._dtype = None
             self._parse_graph_input(graph)

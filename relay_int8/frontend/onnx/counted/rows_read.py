@@ -31,7 +31,7 @@ def rows_read(graph: onnx.GraphProto) -> dict[str, int]:
         node.output[0]: reading.of(node.output[0])
         for each in reading.graphs
         for node in each.node
-        if node.op_type == "NonMaxSuppression"
+        if node.op_type == "NonMaxSuppression" and node.output
     }
     return {name: count for name, count in found.items() if count is not None}
 
@@ -51,7 +51,7 @@ class _Reading:
                 for name in node.input:
                     self._readers.setdefault(name, []).append(node)
                 for entry in node.attribute:
-                    if node.op_type == "Constant" and entry.name == "value":
+                    if node.op_type == "Constant" and entry.name == "value" and node.output:
                         self._constants[node.output[0]] = entry.t
                     if entry.type == onnx.AttributeProto.GRAPH:
                         for inner, outer in zip(entry.g.output, node.output, strict=False):
@@ -66,7 +66,7 @@ class _Reading:
         return None if None in read else max((count for count in read if count), default=None)
 
     def _by(self, node: onnx.NodeProto, name: str) -> int | None:
-        if node.input[0] != name or name in node.input[1:]:
+        if node.input[0] != name or name in node.input[1:] or not node.output:
             return None
         if node.op_type in PASSING:
             return self.of(node.output[0])

@@ -2,7 +2,7 @@
 
 ::
 
-    python -m tests.frontend.mutate_onnx FOLDER float|int8 COUNT
+    python -m tests.frontend.mutate_onnx FOLDER float|int8|boxes COUNT
 """
 
 import random
@@ -22,6 +22,8 @@ KINDS = sorted({schema.name for schema in onnx.defs.get_all_schemas()})
 
 def network(kind: str) -> onnx.ModelProto:
     """Return a small network in which every kind of attribute occurs; int8 with Q/DQ pairs."""
+    if kind == "boxes":
+        return _detector()
     rng = np.random.default_rng(5)
     weights = {
         "w0": rng.normal(size=(8, 3, 3, 3)).astype("float32"),
@@ -60,6 +62,44 @@ def network(kind: str) -> onnx.ModelProto:
         nodes = [_quantized(entry) for entry in nodes]
         nodes = [entry for pair in nodes for entry in pair]
     return model(nodes, {"x": (1, 3, 9, 9)}, {"y": None}, weights, opset=17)
+
+
+def _detector() -> onnx.ModelProto:
+    """Return a network that suppresses boxes of high scores, and pads what is left to nine."""
+    node = helper.make_node
+    numbers = {
+        "zero": np.array(0), "first": np.array([0]), "one": np.array([1]), "both": np.array([0, 1]),
+        "box": np.array([2]), "last": np.array([-1]), "many": np.array([100]), "nine": np.array(9),
+        "twelve": np.array([12]), "half": np.float32([0.5]),
+    }  # fmt: skip
+    nodes = [
+        node("Sigmoid", ["s"], ["scores"]),
+        node("Greater", ["scores", "half"], ["is_high"]),
+        node("NonZero", ["is_high"], ["place"]),
+        node("Squeeze", ["place", "first"], ["row"]),
+        node("Gather", ["scores", "row"], ["high"], axis=0),
+        node("Gather", ["x", "row"], ["found"], axis=0),
+        node("Shape", ["high"], ["size"]),
+        node("Concat", ["size", "twelve"], ["sizes"], axis=0),
+        node("ReduceMin", ["sizes"], ["k"], keepdims=1),
+        node("TopK", ["high", "k"], ["best", "index"], axis=0),
+        node("Gather", ["found", "index"], ["rivals"], axis=0),
+        node("Unsqueeze", ["rivals", "first"], ["rivals_of_image"]),
+        node("Unsqueeze", ["best", "both"], ["best_of_image"]),
+        node("NonMaxSuppression", ["rivals_of_image", "best_of_image", "many", "half"], ["kept"]),
+        node("Gather", ["kept", "box"], ["column"], axis=1),
+        node("Squeeze", ["column", "one"], ["order"]),
+        node("Gather", ["rivals", "order"], ["boxes"], axis=0),
+        node("Concat", ["boxes", "rivals"], ["all"], axis=0),
+        node("Slice", ["all", "first", "twelve", "first"], ["some"]),
+        node("Shape", ["order"], ["length"]),
+        node("Gather", ["length", "zero"], ["number"]),
+        node("Sub", ["nine", "number"], ["left"]),
+        node("Unsqueeze", ["left", "first"], ["width"]),
+        node("Concat", ["first", "first", "width", "first"], ["widths"], axis=0),
+        node("Pad", ["boxes", "widths"], ["y"]),
+    ]
+    return model(nodes, {"x": (20, 4), "s": (20,)}, {"y": None, "some": None}, numbers)
 
 
 def _quantized(entry: onnx.NodeProto) -> list[onnx.NodeProto]:
@@ -124,7 +164,7 @@ def other_weights(rng: random.Random, proto: onnx.ModelProto) -> None:
         found.raw_data = found.raw_data[: rng.randrange(len(found.raw_data) + 1)]
     elif found.data_type == onnx.TensorProto.INT64:
         values = numpy_helper.to_array(found).copy()
-        values[rng.randrange(len(values))] = _number(rng)
+        values.flat[rng.randrange(values.size)] = _number(rng)
         found.CopyFrom(numpy_helper.from_array(values, found.name))
 
 

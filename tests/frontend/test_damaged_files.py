@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
         ("mxnet", "symbol"),
         ("onnx", "float"),
         ("onnx", "int8"),
+        ("onnx", "boxes"),
         ("tflite", "float"),
         ("tflite", "int8"),
         ("torch", "archive"),

@@ -63,7 +63,7 @@ def assert_same(proto: onnx.ModelProto, *arrays: np.ndarray, axis: int = 0) -> N
             continue
         there, rest = np.split(y, [number], axis)
         assert there.dtype == wanted.dtype
-        np.testing.assert_allclose(there, wanted, rtol=1e-6)
+        np.testing.assert_allclose(there, wanted, rtol=1e-6, atol=1e-6)
         assert rest.size and not rest.any()
 
 
@@ -273,6 +273,41 @@ def test_extremes_of_what_there_is():
     assert_same(ending(nodes, {"x": X.shape}, ["low", "max", "min", "sum"], constants), X)
 
 
+def test_rows_are_read_together():
+    """Only those that are there: means, shares of all rows, sums of their products, the best one."""
+    nodes = [
+        *PLACES,
+        *ROWS,
+        node("ReduceMean", ["rows"], ["mean"], keepdims=0),
+        node("ReduceMean", ["rows"], ["means"], axes=[0]),
+        node("Softmax", ["rows"], ["shares"], axis=0),
+        node("Transpose", ["rows"], ["columns"]),
+        node("MatMul", ["columns", "shares"], ["products"]),
+        node("Neg", ["values"], ["negative"]),
+        node("ArgMax", ["negative"], ["least"], axis=0),
+    ]
+    ends = ["shares", "mean", "means", "products", "least"]
+    assert_same(ending(nodes, {"x": X.shape}, ends), X)
+
+
+def test_an_image_is_read_at_places_that_were_found():
+    """As SuperPoint reads descriptions at its points."""
+    image = RNG.normal(size=(1, 3, 6, 4)).astype("float32")
+    nodes = [
+        *PLACES,
+        node("Cast", ["places"], ["real"], to=1),
+        node("Div", ["real", "four"], ["near"]),
+        node("Unsqueeze", ["near", "both"], ["grid"]),
+        node("GridSample", ["image", "grid"], ["found"], align_corners=1),
+        node("Squeeze", ["found", "both_of_four"], ["columns"]),
+        node("Transpose", ["columns"], ["y"]),
+    ]
+    constants = NUMBERS | {"four": np.float32(4), "both": np.array([0, 1])}
+    constants |= {"both_of_four": np.array([0, 2])}
+    inputs = {"x": X.shape, "image": image.shape}
+    assert_same(ending(nodes, inputs, ["y"], constants), X, image)
+
+
 def test_rows_are_written_where_they_belong():
     """As Faster R-CNN puts together what it computes of the boxes of each level."""
     nodes = [
@@ -358,14 +393,13 @@ def test_boxes_that_were_chosen_are_suppressed():
 
 REFUSED = {
     "reversed": [node("Slice", ["values", "last", "minus", "first", "last"], ["y"])],
-    "along_rows": [node("Softmax", ["rows"], ["y"], axis=0)],
-    "mean": [node("ReduceMean", ["values"], ["y"])],
     "padding": [node("Pad", ["rows", "one_row"], ["y"])],
     "last_row": [node("Gather", ["rows", "last"], ["y"], axis=0)],
-    "products_of_rows": [
+    "of_both": [
         node("Transpose", ["rows"], ["columns"]),
-        node("MatMul", ["columns", "rows"], ["y"]),
+        node("MatMul", ["rows", "columns"], ["y"]),
     ],
+    "product": [node("ReduceProd", ["values"], ["y"])],
     "backwards": [node("CumSum", ["values", "zero"], ["y"], reverse=1)],
 }
 

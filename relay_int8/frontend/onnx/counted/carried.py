@@ -301,6 +301,14 @@ def _pooled(case: Case, _: relax.Expr) -> Counted:
     return found
 
 
+def _sampled(case: Case, _: relax.Expr) -> Counted:
+    """Go on along the places of a grid, in front of which an image has its channels."""
+    counted = case.only(1)
+    if counted.axis not in (1, 2):
+        raise refusal()
+    return Counted(counted.axis + 1, counted.live)
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
     **dict.fromkeys(BY_IMAGE, _by_image),
@@ -311,6 +319,7 @@ RULES: dict[str, Rule] = {
     "GatherElements": _elements_gathered,
     "GatherND": _gathered_at,
     "Gemm": _of_rows,
+    "GridSample": _sampled,
     "LayerNormalization": _normalized,
     "MatMul": _multiplied,
     "Reshape": _reshaped,

@@ -7,7 +7,6 @@ After:   y = coordinates(places(mask))           int64 (axes, elements), and whi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,11 @@ import onnx
 from tvm import relax
 
 from relay_int8.frontend.onnx.counted.carried import RULES, Case, refusal
+from relay_int8.frontend.onnx.counted.mixing import FILLINGS, mean_of_rows
 from relay_int8.frontend.onnx.counted.rows import (
     Counted,
     filled,
     joined,
-    least_of,
-    most_of,
     part,
     written_at,
 )
@@ -33,14 +31,8 @@ from relay_int8.frontend.onnx.counted.selections import (
 from relay_int8.frontend.onnx.counted.sizes import Convert, Sizes
 from relay_int8.frontend.onnx.operators.constant_nodes import attribute
 from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
-from relay_int8.graph.dataflow import constant, dtype, shape
+from relay_int8.graph.dataflow import constant, shape
 
-FILLS: dict[str, Callable[[str], float]] = {
-    "ReduceMax": least_of,
-    "ReduceMin": most_of,
-    "ReduceSum": lambda _: 0.0,
-}
-"""What a reduction over rows reads where there are none."""
 ROOM = "what it makes has as many elements as values say, in more than one way"
 
 
@@ -73,13 +65,14 @@ class CountedOperators:
             "NonMaxSuppression": self._suppress,
             "NonZero": self._non_zero,
             "Pad": self._pad,
+            "ReduceMean": self._mean,
             "ScatterElements": self._scatter_elements,
             "ScatterND": self._scatter,
             "Shape": self._shape,
             "Size": self._shape,
             "Slice": self._slice,
             "TopK": self._top_k,
-            **dict.fromkeys(FILLS, self._reduce),
+            **dict.fromkeys(FILLINGS, self._mix),
         }
 
     def of(self, value: Any) -> Counted | None:
@@ -199,15 +192,19 @@ class CountedOperators:
         self._counted[y] = Counted(axis, live)
         return [y]
 
-    def _reduce(self, case: Case) -> list[relax.Expr]:
-        """Reduce other axes, or all rows that are there."""
-        counted = case.only(0)
-        axes = case.reduced()
-        if counted.axis not in axes:
+    def _mix(self, case: Case) -> list[relax.Expr]:
+        """Read rows together: those that are not there hold what does not count."""
+        found = FILLINGS[case.node.op_type](case)
+        if found is None:
             return self._carried(case)
-        x = case.inputs[0]
-        whole = filled(self._emit, x, counted, FILLS[case.node.op_type](dtype(x)))
-        return self._convert(case.node, [whole, *case.inputs[1:]])
+        inputs, counted = found
+        values = self._convert(case.node, inputs)
+        self._counted |= {} if counted is None else dict.fromkeys(values, counted)
+        return values
+
+    def _mean(self, case: Case) -> list[relax.Expr]:
+        mean = mean_of_rows(case)
+        return self._carried(case) if mean is None else [self._emit("y", mean)]
 
     def _pad(self, case: Case) -> list[relax.Expr]:
         """Pad other axes, or to a length that is known: then rows that are not there are fill."""

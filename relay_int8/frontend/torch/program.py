@@ -106,7 +106,7 @@ class Program:
     weights: frozenset[str]
     buffers: Mapping[str, str]
     changed: tuple[str, ...]
-    overwritten: tuple[str, ...]
+    overwritten: tuple[str, ...] = ()
     nodes: tuple[ProgramNode, ...]
     outputs: tuple[str, ...]
     sizes: Mapping[str, tuple[Extent, ...]]

@@ -73,6 +73,8 @@ BEHIND = {
         node("Mul", ["values", "values"], ["squares"]),
         node("Cast", ["squares"], ["y"], to=11),
     ],
+    "truths": [node("Greater", ["values", "half"], ["y"])],
+    "bytes": [node("Cast", ["values"], ["y"], to=2)],
     "table": [node("MatMul", ["rows", "table"], ["y"])],
     "dense": [node("Gemm", ["rows", "table"], ["y"])],
     "row_wise": [
@@ -268,9 +270,11 @@ def test_extremes_of_what_there_is():
         node("Sub", ["values", "ten"], ["low"]),
         *[node(f"Reduce{kind}", ["low"], [kind.lower()], keepdims=0) for kind in ("Max", "Min")],
         node("ReduceSum", ["low"], ["sum"], keepdims=0),
+        node("ReduceMax", ["places"], ["farthest"], axes=[0]),
+        node("ReduceMin", ["places"], ["nearest"], axes=[0]),
     ]
-    constants = NUMBERS | {"ten": np.float32(10)}
-    assert_same(ending(nodes, {"x": X.shape}, ["low", "max", "min", "sum"], constants), X)
+    constants, ends = NUMBERS | {"ten": np.float32(10)}, ["low", "max", "min", "sum"]
+    assert_same(ending(nodes, {"x": X.shape}, [*ends, "farthest", "nearest"], constants), X)
 
 
 def test_rows_are_read_together():

@@ -42,12 +42,12 @@ def filled(emit: Emit, x: relax.Expr, counted: Counted, fill: float) -> relax.Ex
 
 def least_of(kind: str) -> float:
     """Return what no number of a type is below."""
-    return -math.inf if kind.startswith("float") else float(np.iinfo(kind).min)
+    return -math.inf if kind.startswith("float") else int(np.iinfo(kind).min)
 
 
 def most_of(kind: str) -> float:
     """Return what no number of a type is above."""
-    return math.inf if kind.startswith("float") else float(np.iinfo(kind).max)
+    return math.inf if kind.startswith("float") else int(np.iinfo(kind).max)
 
 
 def places(emit: Emit, mask: relax.Expr) -> tuple[relax.Expr, relax.Expr]:

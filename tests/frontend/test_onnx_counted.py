@@ -126,6 +126,13 @@ BEHIND = {
         node("Add", ["number", "zero"], ["limit"]),
         node("Range", ["zero", "limit", "unit"], ["y"]),
     ],
+    "from_the_end": [
+        node("Shape", ["values"], ["shape"]),
+        node("Gather", ["shape", "zero"], ["number"]),
+        node("Range", ["zero", "number", "unit"], ["numbers"]),
+        node("Sub", ["numbers", "number"], ["from_end"]),
+        node("Gather", ["values", "from_end"], ["y"], axis=0),
+    ],
     "wide": [
         node("Shape", ["values"], ["size"]),
         node("Concat", ["two", "size"], ["sizes"], axis=0),

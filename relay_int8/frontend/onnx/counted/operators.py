@@ -7,6 +7,7 @@ After:   y = coordinates(places(mask))           int64 (axes, elements), and whi
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from relay_int8.frontend.onnx.counted.rows import (
     Counted,
     filled,
     joined,
+    number_of_rows,
     part,
     written_at,
 )
@@ -29,9 +31,9 @@ from relay_int8.frontend.onnx.counted.selections import (
     true_places,
 )
 from relay_int8.frontend.onnx.counted.sizes import Convert, Sizes
-from relay_int8.frontend.onnx.operators.constant_nodes import attribute
+from relay_int8.frontend.onnx.operators.constant_nodes import MOVES, attribute
 from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
-from relay_int8.graph.dataflow import constant, shape
+from relay_int8.graph.dataflow import constant, dtype, shape
 
 ROOM = "what it makes has as many elements as values say, in more than one way"
 
@@ -58,10 +60,14 @@ class CountedOperators:
         self._counted: dict[relax.Expr, Counted] = {}
         self._places: dict[relax.Expr, tuple[relax.Expr, relax.Expr]] = {}
         self._joined: dict[tuple[relax.Expr | int, ...], tuple[relax.Expr, relax.Expr]] = {}
+        self._places_of_rows: set[relax.Expr] = set()  # none of them below zero
         self._special = {
             "Compress": self._compress,
             "Concat": self._concat,
             "Expand": self._expand,
+            "Gather": self._gather,
+            "GatherElements": self._gather_at,
+            "GatherND": self._gather_at,
             "NonMaxSuppression": self._suppress,
             "NonZero": self._non_zero,
             "Pad": self._pad,
@@ -87,6 +93,8 @@ class CountedOperators:
         for y in values:
             if isinstance(y.ty, relax.TensorType):
                 self._counted[y] = RULES[case.node.op_type](case, y)
+        if case.node.op_type in MOVES and case.inputs[0] in self._places_of_rows:
+            self._places_of_rows.update(values)
         return values
 
     def _noted(self, value: relax.Expr, lives: list[relax.Expr | None]) -> relax.Expr:
@@ -125,6 +133,7 @@ class CountedOperators:
         place, live = self._true_places(case.inputs[0])
         y = self._emit("y", coordinates(self._emit, place, shape(case.inputs[0])))
         self._counted[y] = Counted(1, live)
+        self._places_of_rows.add(y)
         return [y]
 
     def _compress(self, case: Case) -> list[relax.Expr]:
@@ -147,6 +156,7 @@ class CountedOperators:
         rows, live = kept_boxes(self._emit, case.inputs, case.counted, by_centre, read)
         y = self._emit("y", rows)
         self._counted[y] = Counted(0, live)
+        self._places_of_rows.add(y)
         return [y]
 
     def _top_k(self, case: Case) -> list[relax.Expr]:
@@ -167,12 +177,15 @@ class CountedOperators:
         values, place, live = top_k(self._emit, case.node, case.inputs[0], counted, k)
         values = self._emit("values", values)
         self._counted |= {value: Counted(0, live) for value in (values, place)}
+        self._places_of_rows.add(place)
         return [values, place]
 
     def _concat(self, case: Case) -> list[relax.Expr]:
         """Join tensors; along the counted axis, take out what is not there."""
         axis = case.axis()
         y = self._emit("y", relax.op.concat(list(case.inputs), axis))
+        if self._places_of_rows.issuperset(case.inputs):
+            self._places_of_rows.add(y)
         if all(counted is None or counted.axis != axis for counted in case.counted):
             known = [counted for counted in case.counted if counted is not None]
             if len(known) < len(case.counted) or len({item.axis for item in known}) > 1:
@@ -225,6 +238,25 @@ class CountedOperators:
         value = case.inputs[2] if len(case.inputs) > 2 else None
         fill = 0.0 if value is None else float(known_array(value, "its fill value is").item())
         return self._convert(case.node, [filled(self._emit, x, counted, fill), *case.inputs[1:]])
+
+    def _gather(self, case: Case) -> list[relax.Expr]:
+        """Take rows; an index below zero counts from the last one that is there."""
+        data, (x, index) = case.counted[0], case.inputs
+        is_open = data is not None and data.axis == case.axis(0)
+        if data is None or not is_open or index in self._places_of_rows:
+            return self._carried(case)
+        rows = self._emit("rows", number_of_rows(self._emit, data.live))
+        rows = self._emit("rows", relax.op.astype(rows, dtype(index)))
+        is_below = self._emit("is_below", relax.op.less(index, relax.const(0, dtype(index))))
+        from_end = self._emit("from_end", relax.op.add(index, rows))
+        place = self._emit("place", relax.op.where(is_below, from_end, index))
+        return self._carried(replace(case, inputs=[x, place]))
+
+    def _gather_at(self, case: Case) -> list[relax.Expr]:
+        """Take elements; of what is counted at places that were found alone."""
+        if case.counted[0] is not None and case.inputs[1] not in self._places_of_rows:
+            raise refusal()
+        return self._carried(case)
 
     def _expand(self, case: Case) -> list[relax.Expr]:
         """Repeat along axes of extent 1, as often as there are rows of something, too."""

@@ -12,8 +12,11 @@ import onnx
 from tvm import relax
 
 from relay_int8.frontend.onnx.counted.carried import Case, refusal
-from relay_int8.frontend.onnx.counted.operators import CountedOperators
+from relay_int8.frontend.onnx.counted.choices import CountedChoices
+from relay_int8.frontend.onnx.counted.mixing import FILLINGS
+from relay_int8.frontend.onnx.counted.moves import CountedMoves
 from relay_int8.frontend.onnx.counted.rows_read import rows_read
+from relay_int8.frontend.onnx.counted.sizes import Convert
 from relay_int8.frontend.onnx.operators.constant_nodes import evaluate
 from relay_int8.graph.dataflow import constant, shape
 
@@ -21,8 +24,36 @@ SELECTIONS = {"Compress": (1,), "NonMaxSuppression": (0, 1), "NonZero": (0,)}
 """Operators whose results have as many rows as values of some operands say, and their numbers."""
 
 
-class CountedTensors(CountedOperators):
-    """Which tensors of a graph are counted, and what their nodes become."""
+class CountedTensors(CountedChoices, CountedMoves):
+    """Which tensors of a graph are counted, and what their nodes become.
+
+    Parameters
+    ----------
+    bb, opset, convert
+        As of :class:`~relay_int8.frontend.onnx.counted.state.CountedState`.
+    """
+
+    def __init__(self, bb: relax.BlockBuilder, opset: int, convert: Convert) -> None:
+        super().__init__(bb, opset, convert)
+        self._special = {
+            "Compress": self._compress,
+            "Concat": self._concat,
+            "Expand": self._expand,
+            "Gather": self._gather,
+            "GatherElements": self._gather_at,
+            "GatherND": self._gather_at,
+            "NonMaxSuppression": self._suppress,
+            "NonZero": self._non_zero,
+            "Pad": self._pad,
+            "ReduceMean": self._mean,
+            "ScatterElements": self._scatter_elements,
+            "ScatterND": self._scatter,
+            "Shape": self._shape,
+            "Size": self._shape,
+            "Slice": self._slice,
+            "TopK": self._top_k,
+            **dict.fromkeys(FILLINGS, self._mix),
+        }
 
     def look_ahead(self, graph: onnx.GraphProto) -> None:
         """Learn which first rows of suppressions are read."""

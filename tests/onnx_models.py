@@ -85,3 +85,31 @@ def assert_close(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -
     for a, e in zip(actual, expected, strict=True):
         assert a.shape == e.shape
         np.testing.assert_allclose(a, e, rtol=0, atol=1e-4 * max(np.abs(e).max(), 1e-6))
+
+
+BOXES_CHOSEN = [
+    helper.make_node("Greater", ["scores", "half"], ["is_high"]),
+    helper.make_node("NonZero", ["is_high"], ["place"]),
+    helper.make_node("Squeeze", ["place", "first"], ["row"]),
+    helper.make_node("Gather", ["scores", "row"], ["high"], axis=0),
+    helper.make_node("Gather", ["x", "row"], ["found"], axis=0),
+    helper.make_node("Shape", ["high"], ["size"]),
+    helper.make_node("Concat", ["size", "twelve"], ["sizes"], axis=0),
+    helper.make_node("ReduceMin", ["sizes"], ["k"], keepdims=1),
+    helper.make_node("TopK", ["high", "k"], ["best", "index"], axis=0),
+    helper.make_node("Gather", ["found", "index"], ["rivals"], axis=0),
+    helper.make_node("Unsqueeze", ["rivals", "first"], ["rivals_of_image"]),
+    helper.make_node("Unsqueeze", ["best", "both"], ["best_of_image"]),
+    helper.make_node(
+        "NonMaxSuppression", ["rivals_of_image", "best_of_image", "many", "half"], ["kept"]
+    ),
+    helper.make_node("Gather", ["kept", "box"], ["column"], axis=1),
+    helper.make_node("Squeeze", ["column", "one"], ["order"]),
+]
+"""ONNX: of boxes ``x`` and their ``scores``, ``best`` and ``rivals`` are the twelve highest above one
+half, and ``order`` which of them do not overlap, as torchvision chooses."""
+BOXES_CHOSEN_BY = {
+    "first": np.array([0]), "one": np.array([1]), "both": np.array([0, 1]), "box": np.array([2]),
+    "many": np.array([1000]), "twelve": np.array([12]), "half": np.float32([0.5]),
+}  # fmt: skip
+"""Its constants."""

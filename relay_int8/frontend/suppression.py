@@ -22,6 +22,18 @@ def from_score(least: float) -> float:
     return float(np.nextafter(np.float32(least), np.float32(-np.inf)))
 
 
+def from_centres(emit: Emit, boxes: relax.Expr) -> relax.Expr:
+    """Return boxes (..., 4) that have their centre, then their size, as two corners; not bound."""
+    last = len(shape(boxes)) - 1
+    centre, size = (
+        emit("half", relax.op.strided_slice(boxes, [last], [begin], [begin + 2]))
+        for begin in (0, 2)
+    )
+    half = emit("extent", relax.op.multiply(size, relax.const(0.5, dtype(boxes))))
+    ends = [emit("corner", op(centre, half)) for op in (relax.op.subtract, relax.op.add)]
+    return relax.op.concat(ends, last)
+
+
 def suppressed(
     emit: Emit,
     boxes: relax.Expr,

@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from relay_int8.frontend.onnx import import_onnx
 from tests.frontend.mutations import ABSURD, BYTES, Mutation, edited, survive
-from tests.onnx_models import model
+from tests.onnx_models import BOXES_CHOSEN, BOXES_CHOSEN_BY, model
 
 KINDS = sorted({schema.name for schema in onnx.defs.get_all_schemas()})
 
@@ -67,28 +67,12 @@ def network(kind: str) -> onnx.ModelProto:
 def _detector() -> onnx.ModelProto:
     """Return a network that suppresses boxes of high scores, and pads what is left to nine."""
     node = helper.make_node
-    numbers = {
-        "zero": np.array(0), "first": np.array([0]), "one": np.array([1]), "both": np.array([0, 1]),
-        "box": np.array([2]), "last": np.array([-1]), "many": np.array([100]), "nine": np.array(9),
-        "twelve": np.array([12]), "half": np.float32([0.5]),
+    numbers = BOXES_CHOSEN_BY | {
+        "zero": np.array(0), "last": np.array([-1]), "nine": np.array(9)
     }  # fmt: skip
     nodes = [
         node("Sigmoid", ["s"], ["scores"]),
-        node("Greater", ["scores", "half"], ["is_high"]),
-        node("NonZero", ["is_high"], ["place"]),
-        node("Squeeze", ["place", "first"], ["row"]),
-        node("Gather", ["scores", "row"], ["high"], axis=0),
-        node("Gather", ["x", "row"], ["found"], axis=0),
-        node("Shape", ["high"], ["size"]),
-        node("Concat", ["size", "twelve"], ["sizes"], axis=0),
-        node("ReduceMin", ["sizes"], ["k"], keepdims=1),
-        node("TopK", ["high", "k"], ["best", "index"], axis=0),
-        node("Gather", ["found", "index"], ["rivals"], axis=0),
-        node("Unsqueeze", ["rivals", "first"], ["rivals_of_image"]),
-        node("Unsqueeze", ["best", "both"], ["best_of_image"]),
-        node("NonMaxSuppression", ["rivals_of_image", "best_of_image", "many", "half"], ["kept"]),
-        node("Gather", ["kept", "box"], ["column"], axis=1),
-        node("Squeeze", ["column", "one"], ["order"]),
+        *BOXES_CHOSEN,
         node("Gather", ["rivals", "order"], ["boxes"], axis=0),
         node("Concat", ["boxes", "rivals"], ["all"], axis=0),
         node("Slice", ["all", "first", "twelve", "first"], ["some"]),

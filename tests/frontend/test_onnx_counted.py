@@ -11,7 +11,7 @@ from relay_int8.graph.dataflow import calls, results
 from relay_int8.graph.spec_calls import spec_of
 from relay_int8.notices import Notice
 from tests.mxnet_models import run_lowered
-from tests.onnx_models import model, run_onnx
+from tests.onnx_models import BOXES_CHOSEN, BOXES_CHOSEN_BY, model, run_onnx
 
 node = helper.make_node
 RNG = np.random.default_rng(0)
@@ -369,28 +369,13 @@ def test_boxes_that_were_chosen_are_suppressed():
     boxes = np.concatenate([low, low + RNG.integers(1, 6, low.shape)], -1).astype("float32")
     scores = RNG.permutation(40).astype("float32") / 40
     nodes = [
-        node("Greater", ["scores", "half"], ["is_high"]),
-        node("NonZero", ["is_high"], ["place"]),
-        node("Squeeze", ["place", "first"], ["row"]),
-        node("Gather", ["scores", "row"], ["high"], axis=0),
-        node("Gather", ["boxes", "row"], ["found"], axis=0),
-        node("Shape", ["high"], ["size"]),
-        node("Concat", ["size", "twelve"], ["sizes"], axis=0),
-        node("ReduceMin", ["sizes"], ["k"], keepdims=1),
-        node("TopK", ["high", "k"], ["best", "index"], axis=0),
-        node("Gather", ["found", "index"], ["rivals"], axis=0),
-        node("Unsqueeze", ["rivals", "first"], ["rivals_of_image"]),
-        node("Unsqueeze", ["best", "both"], ["best_of_image"]),
-        node("NonMaxSuppression", ["rivals_of_image", "best_of_image", "all", "half"], ["kept"]),
-        node("Gather", ["kept", "second"], ["column"], axis=1),
-        node("Squeeze", ["column", "one"], ["order"]),
+        *BOXES_CHOSEN,
         node("Slice", ["order", "first", "three", "first"], ["three_of_them"]),
         node("Gather", ["rivals", "three_of_them"], ["y"], axis=0),
         node("Gather", ["best", "three_of_them"], ["z"], axis=0),
     ]
-    constants = NUMBERS | {"half": np.float32([0.5]), "both": np.array([0, 1])}
-    constants |= {"all": np.array([1000]), "second": np.array([2])}
-    inputs = {"scores": scores.shape, "boxes": boxes.shape}
+    constants = NUMBERS | BOXES_CHOSEN_BY
+    inputs = {"scores": scores.shape, "x": boxes.shape}
     proto = model(nodes, inputs, {"y": None, "z": None}, constants)
     found = run(proto, scores, boxes)
     for name, wanted in zip("yz", run_onnx(proto, scores, boxes), strict=True):

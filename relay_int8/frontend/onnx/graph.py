@@ -22,6 +22,7 @@ from relay_int8.frontend.importing import (
 )
 from relay_int8.frontend.onnx.control_flow import ControlFlow
 from relay_int8.frontend.onnx.counted.rows import number_of_rows, without_rest
+from relay_int8.frontend.onnx.counted.sizes import Sizes
 from relay_int8.frontend.onnx.counted.tensors import CountedTensors
 from relay_int8.frontend.onnx.node_form import misfit, title_of
 from relay_int8.frontend.onnx.operator_support import OURS
@@ -80,7 +81,7 @@ class NamedImporter(ControlFlow):
         self._of_shapes: set[str] = set()
         self._scaled = ScaledExtents(opset)
         self._outputs: set[relax.Var] = set()
-        self._counted = CountedTensors(self.bb, opset, self._convert_values)
+        self._counted = CountedTensors(Sizes(self.bb, opset, self._convert_values))
         self.rows: dict[str, list[str]] = {}
 
     def run(self, graph: onnx.GraphProto) -> IRModule:

@@ -23,6 +23,15 @@ def attributes_of(model: ModelProto) -> Iterator[AttributeProto]:
             yield from node.attribute
 
 
+def graphs_in(graph: GraphProto) -> Iterator[GraphProto]:
+    """Yield a graph, and those of its branches and loops."""
+    yield graph
+    for node in nested_nodes(graph.node):
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                yield attribute.g
+
+
 def graphs_of(model: ModelProto) -> Iterator[GraphProto]:
     """Yield the graph of a model, and those of branches and loops."""
     yield model.graph

@@ -19,6 +19,7 @@ from tvm import relax
 from relay_int8.frontend.onnx.operators.converter import Converter
 from relay_int8.frontend.suppression import (
     chosen_parts,
+    from_centres,
     from_score,
     is_kept,
     only_where,
@@ -86,7 +87,7 @@ def _efficient(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes
     if any(anchor is not None for anchor in anchors):
         raise NotImplementedError("boxes that are steps of anchors, its third input")
     if attributes.get("box_coding", 0):
-        boxes = _corners(bb, boxes)
+        boxes = bb.emit(from_centres(lambda _, value: bb.emit(value), boxes))
     if attributes.get("score_activation", 0):
         scores = bb.emit(relax.op.sigmoid(scores))
     step = _Step(bb, boxes, scores)
@@ -106,17 +107,6 @@ def _efficient(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes
         inclusive=True,
     )
     return relax.Tuple(step.detections(kept, labels))
-
-
-def _corners(bb: relax.BlockBuilder, boxes: relax.Expr) -> relax.Expr:
-    """Return boxes that have their centre and size as two corners."""
-    last = len(shape(boxes)) - 1
-    centre, size = (
-        bb.emit(relax.op.strided_slice(boxes, [last], [begin], [begin + 2])) for begin in (0, 2)
-    )
-    half = bb.emit(relax.op.multiply(size, relax.const(0.5, dtype(boxes))))
-    ends = [bb.emit(op(centre, half)) for op in (relax.op.subtract, relax.op.add)]
-    return bb.emit(relax.op.concat(ends, last))
 
 
 def _batched(bb: relax.BlockBuilder, inputs: list[Any], attributes: Attributes) -> relax.Expr:

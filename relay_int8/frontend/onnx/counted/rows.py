@@ -15,7 +15,7 @@ import numpy as np
 from tvm import relax
 
 from relay_int8.frontend.emit import Emit
-from relay_int8.frontend.suppression import highest
+from relay_int8.frontend.suppression import at_least_zero, highest, is_kept, only_where
 from relay_int8.graph.dataflow import dtype, shape
 
 
@@ -37,7 +37,7 @@ class Counted:
 
 def filled(emit: Emit, x: relax.Expr, counted: Counted, fill: float) -> relax.Expr:
     """Return ``x`` with ``fill`` in rows that are not there."""
-    return emit("filled", relax.op.where(_beside(emit, x, counted), x, relax.const(fill, dtype(x))))
+    return emit("filled", only_where(_beside(emit, x, counted), x, fill))
 
 
 def least_of(kind: str) -> float:
@@ -67,9 +67,8 @@ def places(emit: Emit, mask: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
 
 def numbers(emit: Emit, kept: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
     """Return numbers of candidates as int64, zero behind the last one, and which are there."""
-    live = emit("live", relax.op.greater_equal(kept, relax.const(0, dtype(kept))))
-    number = emit("number", relax.op.maximum(kept, relax.const(0, dtype(kept))))
-    return emit("place", relax.op.astype(number, "int64")), live
+    place = emit("place", relax.op.astype(at_least_zero(emit, kept), "int64"))
+    return place, is_kept(emit, kept)
 
 
 def joined(emit: Emit, lives: Sequence[relax.Expr | int]) -> tuple[relax.Expr, relax.Expr]:
@@ -115,7 +114,7 @@ def number_of_rows(emit: Emit, live: relax.Expr) -> relax.Expr:
 
 def without_rest(emit: Emit, x: relax.Expr, counted: Counted) -> relax.Expr:
     """Return ``x`` with zeros for rows that are not there; not bound."""
-    return relax.op.where(_beside(emit, x, counted), x, relax.const(0, dtype(x)))
+    return only_where(_beside(emit, x, counted), x, 0)
 
 
 def written_at(

@@ -6,12 +6,11 @@ kept come in falling order of scores, so that the others need not be looked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from relay_int8.frontend.onnx.nested import graphs_in
 from relay_int8.frontend.onnx.operators.constant_nodes import attribute
 
 PASSING = frozenset({"Cast", "Identity"})
@@ -40,7 +39,7 @@ class _Reading:
     """Who reads what, in a graph and in its branches."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
-        self.graphs = list(_with_branches(graph))
+        self.graphs = list(graphs_in(graph))
         self._outputs = {value.name for value in graph.output}
         self._readers: dict[str, list[onnx.NodeProto]] = {}
         self._outside: dict[str, list[str]] = {}
@@ -88,11 +87,3 @@ class _Reading:
         if name not in self._constants:
             return None
         return [int(n) for n in np.ravel(numpy_helper.to_array(self._constants[name]))]
-
-
-def _with_branches(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    yield graph
-    for node in graph.node:
-        for entry in node.attribute:
-            if entry.type == onnx.AttributeProto.GRAPH:
-                yield from _with_branches(entry.g)

@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 from tvm import relax
 
@@ -18,7 +17,7 @@ from relay_int8.frontend.onnx.counted.carried import refusal
 from relay_int8.frontend.onnx.counted.rows import Counted, filled, numbers, places
 from relay_int8.frontend.onnx.operators.constant_nodes import attribute
 from relay_int8.frontend.onnx.operators.operands import known_array, known_integers
-from relay_int8.frontend.suppression import highest, suppressed
+from relay_int8.frontend.suppression import from_centres, highest, suppressed
 from relay_int8.graph.dataflow import dtype, shape
 from schedules.spec.operator_spec import FLOAT32_MAX
 
@@ -158,12 +157,10 @@ def _limits(given: Sequence[Any]) -> tuple[int, float, float]:
 
 def _two_corners(emit: Emit, boxes: relax.Expr, by_centre: bool) -> relax.Expr:
     """Return boxes as their lower corner, then the upper one."""
-    first, second = (
-        emit("half", relax.op.strided_slice(boxes, [2], [begin], [begin + 2])) for begin in (0, 2)
-    )
     if by_centre:
-        half = emit("extent", relax.op.multiply(second, relax.const(np.float32(0.5))))
-        ends = [relax.op.subtract(first, half), relax.op.add(first, half)]
-    else:
-        ends = [relax.op.minimum(first, second), relax.op.maximum(first, second)]
+        return emit("corners", from_centres(emit, boxes))
+    first, second = (
+        emit("corner", relax.op.strided_slice(boxes, [2], [begin], [begin + 2])) for begin in (0, 2)
+    )
+    ends = [relax.op.minimum(first, second), relax.op.maximum(first, second)]
     return emit("corners", relax.op.concat([emit("corner", end) for end in ends], 2))

@@ -45,9 +45,7 @@ class Sizes:
     """
 
     def __init__(self, bb: relax.BlockBuilder, opset: int, convert: Convert) -> None:
-        self._bb = bb
-        self._opset = opset
-        self._convert = convert
+        self.bb, self.opset, self.convert = bb, opset, convert
         self._lives: dict[relax.Expr, int] = {}
         self._marks: dict[relax.Expr, Array] = {}
         self._origins: dict[relax.Expr, Callable[[], relax.Expr]] = {}
@@ -92,7 +90,7 @@ class Sizes:
         self, node: onnx.NodeProto, inputs: list[Any], arrays: list[Array | None]
     ) -> list[relax.Expr]:
         """Return what a node makes of constants, and keep what its numbers are lengths of."""
-        results = [np.asarray(y) for y in evaluate(node, arrays, self._opset)]
+        results = [np.asarray(y) for y in evaluate(node, arrays, self.opset)]
         values = [relax.const(array, str(array.dtype)) for array in results]
         computed = partial(self._computed, node, inputs)
         marks = [np.zeros(array.shape, "int64") for array in results]
@@ -117,7 +115,7 @@ class Sizes:
                 self._marks.get(value, np.zeros_like(array)) if index in _moved(node) else array
                 for index, (value, array) in enumerate(zip(inputs, arrays, strict=True))
             ]
-            marks = [np.asarray(y) for y in evaluate(node, given, self._opset)]
+            marks = [np.asarray(y) for y in evaluate(node, given, self.opset)]
             if any((self._marks[value] == NO_ROWS).any() for value in moved if value in self):
                 marks = [np.full(array.shape, NO_ROWS) for array in results]
         elif (same := _unchanged(node, arrays)) is not None and inputs[same] in self:
@@ -131,7 +129,7 @@ class Sizes:
         return values
 
     def _computed(self, node: onnx.NodeProto, inputs: list[Any]) -> list[relax.Expr]:
-        return self._convert(node, [self.real(value) for value in inputs])
+        return self.convert(node, [self.real(value) for value in inputs])
 
     def _lengths(self, value: relax.Expr, lives: list[relax.Expr | None]) -> relax.Expr:
         """Return the extents of a tensor."""
@@ -140,10 +138,10 @@ class Sizes:
         parts = [
             relax.const(dims[i : i + 1], "int64")
             if live is None
-            else self._bb.emit(number_of_rows(self._emit, live))
+            else self.bb.emit(number_of_rows(self._emit, live))
             for i, live in enumerate(lives)
         ]
-        return self._bb.emit(relax.op.concat(parts, 0))
+        return self.bb.emit(relax.op.concat(parts, 0))
 
     def _of(self, value: Any) -> list[int] | None:
         if not isinstance(value, relax.Expr) or value not in self._marks:
@@ -166,7 +164,7 @@ class Sizes:
         return self._number(part(self._emit, live, 0, min(room, shape(live)[0])))
 
     def _emit(self, _: str, value: relax.Expr) -> relax.Expr:
-        return self._bb.emit(value)
+        return self.bb.emit(value)
 
     def _number(self, live: relax.Expr | None) -> int:
         if live is None:

@@ -10,7 +10,7 @@ from relay_int8.frontend.onnx.counted.carried import RULES, Case, refusal
 from relay_int8.frontend.onnx.counted.rows import (
     Counted,
 )
-from relay_int8.frontend.onnx.counted.sizes import Convert, Sizes
+from relay_int8.frontend.onnx.counted.sizes import Sizes
 from relay_int8.frontend.onnx.operators.constant_nodes import MOVES
 
 ROOM = "what it makes has as many elements as values say, in more than one way"
@@ -21,20 +21,13 @@ class CountedState:
 
     Parameters
     ----------
-    bb
-        Binds values.
-    opset
-        Version of the standard operators.
-    convert
-        Returns the results of a node on tensors of fixed length.
+    sizes
+        Their lengths.
     """
 
-    def __init__(self, bb: relax.BlockBuilder, opset: int, convert: Convert) -> None:
-        self._bb = bb
-        self._opset = opset
-        self._convert = convert
+    def __init__(self, sizes: Sizes) -> None:
+        self._sizes, self._convert = sizes, sizes.convert
         self._read: dict[str, int] = {}
-        self._sizes = Sizes(bb, opset, convert)
         self._counted: dict[relax.Expr, Counted] = {}
         self._places: dict[relax.Expr, tuple[relax.Expr, relax.Expr]] = {}
         self._joined: dict[tuple[relax.Expr | int, ...], tuple[relax.Expr, relax.Expr]] = {}
@@ -66,4 +59,4 @@ class CountedState:
         return value
 
     def _emit(self, _: str, value: relax.Expr) -> relax.Expr:
-        return self._bb.emit(value)
+        return self._sizes.bb.emit(value)

@@ -16,7 +16,7 @@ from relay_int8.frontend.onnx.counted.choices import CountedChoices
 from relay_int8.frontend.onnx.counted.mixing import FILLINGS
 from relay_int8.frontend.onnx.counted.moves import CountedMoves
 from relay_int8.frontend.onnx.counted.rows_read import rows_read
-from relay_int8.frontend.onnx.counted.sizes import Convert
+from relay_int8.frontend.onnx.counted.sizes import Sizes
 from relay_int8.frontend.onnx.operators.constant_nodes import evaluate
 from relay_int8.graph.dataflow import constant, shape
 
@@ -29,12 +29,12 @@ class CountedTensors(CountedChoices, CountedMoves):
 
     Parameters
     ----------
-    bb, opset, convert
-        As of :class:`~relay_int8.frontend.onnx.counted.state.CountedState`.
+    sizes
+        Their lengths.
     """
 
-    def __init__(self, bb: relax.BlockBuilder, opset: int, convert: Convert) -> None:
-        super().__init__(bb, opset, convert)
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
         self._special = {
             "Compress": self._compress,
             "Concat": self._concat,
@@ -108,7 +108,7 @@ class CountedTensors(CountedChoices, CountedMoves):
         lives = self._sizes.lives(inputs[made[node.op_type]]) or []
         if node.op_type == "Range" and any(arrays[i].reshape(-1)[0] != i // 2 for i in (0, 2)):
             raise refusal()  # it starts at 0 and counts by 1
-        (array,) = evaluate(node, arrays, self._opset)
+        (array,) = evaluate(node, arrays, self._sizes.opset)
         value = relax.const(array, str(array.dtype))
         behind = len(shape(value)) - len(lives) if node.op_type == "Expand" else 0
         return [self._noted(value, [None] * behind + lives)]
